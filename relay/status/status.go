@@ -1,0 +1,83 @@
+// Package status is the form of the document that a relay shows on /statusz, and
+// that the operator reads. Fields are only added within one schema version; a
+// reader ignores those it does not know.
+package status
+
+import "time"
+
+// SchemaVersion is the value of [Document.Schema].
+const SchemaVersion = 1
+
+// Document is the state of one relay process at one instant.
+type Document struct {
+	// Schema is [SchemaVersion].
+	Schema int `json:"v"`
+	// Version is the relay's own version, such as "v0.1.0".
+	Version string `json:"version"`
+	// Started is when the process began to serve.
+	Started time.Time `json:"started"`
+	// Ready is what /readyz answers. Once true it stays true.
+	Ready bool `json:"ready"`
+	// Draining is true from the first request to stop.
+	Draining bool `json:"draining"`
+	// Sessions counts the open sessions.
+	Sessions int64 `json:"sessions"`
+	// Config says which files are in force.
+	Config Config `json:"config"`
+	// Certificates are those that new connections get, the default one first.
+	Certificates []Certificate `json:"certificates"`
+	// SocketBuffers are the kernel's buffers of the UDP socket; nil without one.
+	SocketBuffers *SocketBuffers `json:"socketBuffers,omitempty"`
+	// Cache is what is held for viewers.
+	Cache Cache `json:"cache"`
+}
+
+// Config says which configuration is in force.
+type Config struct {
+	// Hash is the SHA-256 of the config file's bytes when the process started, in
+	// lower-case hex; empty without a file.
+	Hash string `json:"hash"`
+	// LiveHash is the same of the live config file that was last accepted.
+	LiveHash string `json:"liveHash"`
+	// NeedsRestart names the keys whose value in the files differs from the one in force.
+	NeedsRestart []string `json:"needsRestart,omitempty"`
+	// Rejected says why the newest files are not in force; empty when they are.
+	Rejected string `json:"rejected,omitempty"`
+}
+
+// Certificate is a certificate chain's first one, as served.
+type Certificate struct {
+	// Name is the last element of its directory, which is the Secret's name in a
+	// pod; "self-signed" for the one made at start.
+	Name string `json:"name"`
+	// SHA256 is the hash of the DER form, in lower-case hex.
+	SHA256 string `json:"sha256"`
+	// NotBefore and NotAfter bound its validity.
+	NotBefore time.Time `json:"notBefore"`
+	NotAfter  time.Time `json:"notAfter"`
+	// DNSNames are the names it is good for, at most 8.
+	DNSNames []string `json:"dnsNames,omitempty"`
+}
+
+// SocketBuffers are the buffers of the UDP socket, in bytes as asked of the
+// kernel (half of what it reports).
+type SocketBuffers struct {
+	// Receive and Send are the two directions.
+	Receive Buffer `json:"receive"`
+	Send    Buffer `json:"send"`
+	// Drops counts datagrams that the kernel threw away because Receive was full.
+	Drops uint64 `json:"drops"`
+}
+
+// Buffer is one direction of a socket's buffers.
+type Buffer struct {
+	Requested int64 `json:"requested"`
+	Granted   int64 `json:"granted"`
+}
+
+// Cache is what is held for viewers.
+type Cache struct {
+	// Bytes is the charge now, Capacity its ceiling.
+	Bytes    int64 `json:"bytes"`
+	Capacity int64 `json:"capacity"`
+}
