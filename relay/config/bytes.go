@@ -21,7 +21,7 @@ const (
 	TiB Bytes = 1 << 40
 )
 
-// units are the suffixes, largest first so that String finds the shortest form.
+// units are the suffixes. Of two that say the same the first is printed.
 var units = []struct {
 	suffix string
 	size   uint64
@@ -62,15 +62,18 @@ func splitUnit(s string) (number string, size uint64) {
 	return rest, 1
 }
 
-// String returns the shortest exact text form with a binary suffix, such as
-// "4Mi", or the plain number.
+// String returns the shortest exact text form, such as "4Mi" or "8M".
 func (b Bytes) String() string {
-	for _, u := range units[:4] {
-		if n := uint64(b); b > 0 && n%u.size == 0 {
-			return strconv.FormatUint(n/u.size, 10) + u.suffix
+	text := strconv.FormatInt(int64(b), 10)
+	for _, u := range units {
+		if b <= 0 || uint64(b)%u.size != 0 {
+			continue
+		}
+		if short := strconv.FormatUint(uint64(b)/u.size, 10) + u.suffix; len(short) < len(text) {
+			text = short
 		}
 	}
-	return strconv.FormatInt(int64(b), 10)
+	return text
 }
 
 // Size is a number of bytes, or a percentage of the memory that the process may

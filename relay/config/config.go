@@ -85,7 +85,7 @@ type Transports struct {
 	QMuxDrafts []string
 	// AllowedOrigins are the browser origins, such as "https://example.com",
 	// that may open WebTransport and WebSocket sessions; "*" is any. Empty: no
-	// browser may. Clients that send no Origin are not asked. Default "*"; at most 64.
+	// browser may. Clients that send no Origin are not asked. Default "*"; at most 32.
 	AllowedOrigins []string
 }
 
@@ -114,7 +114,7 @@ type WebSocket struct {
 
 // Windows is the receive credit that the relay grants each client.
 type Windows struct {
-	// Stream is the credit of one stream: 64 KiB to 256 MiB. Default 1 MiB.
+	// Stream is the credit of one stream: 64 KiB to 128 MiB. Default 1 MiB.
 	Stream Bytes
 	// Connection is the credit of all streams of a session together: at least
 	// twice Stream, at most 256 MiB. Default 4 MiB.
@@ -162,7 +162,7 @@ type SocketBuffers struct {
 
 // Cache bounds what is kept for viewers that join late.
 type Cache struct {
-	// MaxBytes is a hard ceiling for all groups together: at least 1 MiB, or 1 to
+	// MaxBytes is a hard ceiling for all groups together: 1 MiB to 1 TiB, or 1 to
 	// 100 percent of the memory limit. Unset: 50 %. Live.
 	MaxBytes Size
 	// MaxAgeSeconds is the longest that a group which is not its track's latest

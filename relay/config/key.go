@@ -128,9 +128,9 @@ var keys = []Key{
 		return &list{to: &c.Transports.QMuxDrafts, most: 8, what: "00, 01, 02", item: isOneOf("00", "01", "02")}
 	}},
 	{"transports.allowedOrigins", ClassRestart, "browser origins that may open WebTransport and WebSocket sessions; * is any, an empty list none", func(c *Config) value {
-		return &list{to: &c.Transports.AllowedOrigins, most: 64, what: "* or SCHEME://HOST[:PORT]", item: isOrigin}
+		return &list{to: &c.Transports.AllowedOrigins, most: 32, what: "* or http(s)://HOST[:PORT]", item: isOrigin}
 	}},
-	{"windows.stream", ClassRestart, "receive credit of one stream", func(c *Config) value { return &bytesIn{&c.Windows.Stream, 64 * KiB, 256 * MiB} }},
+	{"windows.stream", ClassRestart, "receive credit of one stream", func(c *Config) value { return &bytesIn{&c.Windows.Stream, 64 * KiB, 128 * MiB} }},
 	{"windows.connection", ClassRestart, "receive credit of a session; at least 2 × windows.stream", func(c *Config) value { return &bytesIn{&c.Windows.Connection, 128 * KiB, 256 * MiB} }},
 	{"windows.pacingCap", ClassLive, "how far ingest runs ahead of the fastest viewer, whatever the credit", func(c *Config) value { return &bytesIn{&c.Windows.PacingCap, 64 * KiB, 16 * MiB} }},
 	{"windows.maxIncomingStreams", ClassRestart, "streams of each direction that a client may have open", func(c *Config) value { return &number{&c.Windows.MaxIncomingStreams, 16, 65536} }},
@@ -138,7 +138,7 @@ var keys = []Key{
 	{"socketBuffers.send", ClassRestart, "send buffer of the UDP socket", func(c *Config) value { return &bytesIn{&c.SocketBuffers.Send, 208 * KiB, 512 * MiB} }},
 	{"socketBuffers.mode", ClassRestart, "whether preflight raises the node's limits", func(c *Config) value { return oneOf(&c.SocketBuffers.Mode, Verify, RaiseNode) }},
 	{"socketBuffers.requirement", ClassRestart, "whether preflight fails when the kernel grants less", func(c *Config) value { return oneOf(&c.SocketBuffers.Requirement, Preferred, Required) }},
-	{"cache.maxBytes", ClassLive, "ceiling of all cached groups together; a percentage is of the memory limit", func(c *Config) value { return &sizeIn{&c.Cache.MaxBytes, MiB} }},
+	{"cache.maxBytes", ClassLive, "ceiling of all cached groups together; a percentage is of the memory limit", func(c *Config) value { return &sizeIn{&c.Cache.MaxBytes, MiB, TiB} }},
 	{"cache.maxAgeSeconds", ClassLive, "longest that a group which is not its track's latest stays", func(c *Config) value { return &number{&c.Cache.MaxAgeSeconds, 0, 3600} }},
 	{"limits.sessions", ClassLive, "sessions of the process; 0 is no limit", func(c *Config) value { return &number{&c.Limits.Sessions, 0, maxCount} }},
 	{"limits.sessionsPerIP", ClassLive, "sessions of one client address; 0 is no limit", func(c *Config) value { return &number{&c.Limits.SessionsPerIP, 0, maxCount} }},

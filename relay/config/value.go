@@ -82,10 +82,10 @@ func (v *bytesIn) String() string  { return v.to.String() }
 func (v *bytesIn) check() error    { return within(*v.to, v.least, v.most) }
 func (v *bytesIn) accepts() string { return interval(v.least, v.most) }
 
-// sizeIn is a number of bytes with a lower bound, or a percentage.
+// sizeIn is a number of bytes within bounds, or a percentage.
 type sizeIn struct {
-	to    *Size
-	least Bytes
+	to          *Size
+	least, most Bytes
 }
 
 func (v *sizeIn) Set(text string) (err error) {
@@ -104,12 +104,12 @@ func (v *sizeIn) check() error {
 		return fmt.Errorf("%d%% and %v are both set", s.Percent, s.Bytes)
 	case s.Percent < 0 || s.Percent > 100:
 		return fmt.Errorf("%d%% is out of range", s.Percent)
-	case s.Bytes != 0 && s.Bytes < v.least:
-		return fmt.Errorf("%v is out of range", s.Bytes)
+	case s.Bytes != 0:
+		return within(s.Bytes, v.least, v.most)
 	}
 	return nil
 }
-func (v *sizeIn) accepts() string { return fmt.Sprintf("at least %v, or 1%%..100%%", v.least) }
+func (v *sizeIn) accepts() string { return interval(v.least, v.most) + " or 1%..100%" }
 
 // choice is one of a few words.
 type choice[T ~string] struct {
@@ -251,8 +251,11 @@ func isOrigin(item string) error {
 		return nil
 	}
 	u, err := url.Parse(item)
-	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Scheme+"://"+u.Host != item || strings.ContainsAny(item, ", *") {
+	if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != item || strings.ContainsAny(item, ", *") {
 		return fmt.Errorf("%s is not an origin", quote(item))
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("%s is not a web origin", quote(item))
 	}
 	return nil
 }
