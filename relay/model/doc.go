@@ -1,0 +1,40 @@
+// Package model is what a relay holds: origin, broadcast, track, group, frame,
+// and the rules for what is kept, dropped or waited for. It knows no protocol
+// and no transport.
+//
+// Read the types in this order. An [Origin] is the process-wide set of routes.
+// A session that can serve a path announces a [Route]; a session that wants to
+// hear of paths opens a [Watcher]. [Origin.Subscribe] finds the best route for
+// a path, joins or opens the one upstream request of the track, and returns a
+// [Subscription]. The route's [Source] gets a [Producer] for that request and
+// writes groups through a [GroupWriter]. A subscription hands out one [Reader]
+// for each group.
+//
+// # Bytes
+//
+// A group is one append-only log of chunks. Each frame stands in the log as its
+// head followed by its payload, so that all that is committed and contiguous is
+// one slice and one write to a transport. The log is the only copy: the cache
+// and every reader use slices of it. Chunks belong to the garbage collector; a
+// slice that a reader was given stays valid and unchanged for ever.
+//
+// # Pacing
+//
+// A writer admits a frame when the group's fastest reader is less than one
+// window behind, see [GroupWriter.BeginFrame]. With
+//
+//	held   = charge of all frames admitted so far
+//	mark   = charge of all that the fastest reader has ever taken
+//	window = min(stream credit, connection credit, pacing cap)
+//
+// the rule keeps held - mark <= window, except for one frame larger than the
+// window, which is read while a reader has taken everything before it.
+//
+// # Goroutines and locks
+//
+// The package starts no goroutine; timers of the standard library call into it.
+// Locks are taken in this order: origin, track, group, cache. No lock is held
+// while a caller's code runs, and none is process-wide on the path of a frame:
+// readers and the writer of a group share atomics, and a mutex of the group
+// only when one of them has to wait or the front of the log is dropped.
+package model

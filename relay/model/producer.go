@@ -1,0 +1,131 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Preferences is what all subscribers of a track want together.
+type Preferences struct {
+	// Priority is the highest asked for.
+	Priority uint8
+	// Ordered is true only when every subscriber asks for it.
+	Ordered bool
+	// MaxLatency is the longest asked for, no longer than the track's own MaxAge.
+	MaxLatency time.Duration
+	// Start is the lowest first group asked for, if HasStart.
+	Start    uint64
+	HasStart bool
+	// End is the highest last group asked for, if HasEnd: everyone has one.
+	End    uint64
+	HasEnd bool
+}
+
+// Producer is one upstream request for one track: what a [Source] fills.
+type Producer struct {
+	track *track
+}
+
+// Path is the broadcast's, absolute.
+func (p *Producer) Path() Path { return p.track.key.path }
+
+// Track is the track's name.
+func (p *Producer) Track() string { return p.track.key.name }
+
+// Preferences returns what the subscribers want now.
+func (p *Producer) Preferences() Preferences {
+	p.track.mu.Lock()
+	defer p.track.mu.Unlock()
+	return p.track.prefs
+}
+
+// Changed returns a channel that the next change of Preferences closes. Take it
+// before reading them.
+func (p *Producer) Changed() <-chan struct{} {
+	p.track.mu.Lock()
+	defer p.track.mu.Unlock()
+	return p.track.changed
+}
+
+// Done is closed when the request is over: nobody wants the track any more, or
+// it was closed or failed.
+func (p *Producer) Done() <-chan struct{} { return p.track.done }
+
+// Accept says that the source has the track. Subscribers wait for it.
+func (p *Producer) Accept(info Info) { p.track.accept(info) }
+
+// Finish says that no group numbered end or higher will ever come. Groups below
+// it may still come.
+func (p *Producer) Finish(end uint64) { p.track.finish(end) }
+
+// Close says that no group will come any more. Without a Finish before, the
+// track ends after its latest group. Open groups go on until their writers end them.
+func (p *Producer) Close() { p.track.close() }
+
+// Fail ends the track and its open groups: refused, reset, or the session lost.
+// After Close it aborts what is still open.
+func (p *Producer) Fail(err error) { p.track.fail(err) }
+
+// Group begins a group. Errors: [ErrDuplicate] for a number that was used,
+// [ErrOld] for one far below the latest, [ErrClosed] when the request is over or
+// the number is at or above the end.
+func (p *Producer) Group(sequence uint64, window Window) (*GroupWriter, error) {
+	return p.track.group(sequence, window)
+}
+
+// mergeLocked computes the aggregate of what the subscribers want.
+func (t *track) mergeLocked() {
+	merged := Preferences{Ordered: true, HasEnd: true}
+	active := 0
+	for s := range t.subs {
+		if s.options.Passive {
+			continue
+		}
+		active++
+		merged.add(s.options)
+	}
+	if active == 0 {
+		merged = Preferences{}
+	}
+	if t.accepted {
+		merged.MaxLatency = min(merged.MaxLatency, t.info.MaxAge)
+	}
+	if merged != t.prefs {
+		t.prefs = merged
+		close(t.changed)
+		t.changed = make(chan struct{})
+	}
+}
+
+func (p *Preferences) add(o Options) {
+	p.Priority = max(p.Priority, o.Priority)
+	p.Ordered = p.Ordered && o.Ordered
+	p.MaxLatency = max(p.MaxLatency, o.MaxLatency)
+	if o.Start.Mode == StartGroup || o.Start.Mode == StartFloor && o.Start.Group > 0 {
+		if !p.HasStart || o.Start.Group < p.Start {
+			p.Start, p.HasStart = o.Start.Group, true
+		}
+	}
+	p.HasEnd = p.HasEnd && o.HasEnd
+	if p.End = max(p.End, o.End); !p.HasEnd {
+		p.End = 0
+	}
+}
+
+// unused ends the request when nobody came back within the delay.
+func (t *track) unused() {
+	t.mu.Lock()
+	if len(t.subs) > 0 || t.stopped {
+		t.mu.Unlock()
+		return
+	}
+	empty := t.stopLocked()
+	t.mu.Unlock()
+	t.detach(empty)
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	return slices.Sorted(maps.Keys(m))
+}

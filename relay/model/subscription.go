@@ -1,0 +1,309 @@
+package model
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+)
+
+// StartMode says how a subscription's first group is chosen.
+type StartMode int
+
+const (
+	// StartLatest begins with the latest group there is, else with the first to come.
+	StartLatest StartMode = iota
+	// StartGroup begins with Start.Group, or the first one held above it.
+	StartGroup
+	// StartFloor begins with the oldest group at or above Start.Group that
+	// MaxLatency has not made stale.
+	StartFloor
+)
+
+// Start is where a subscription begins.
+type Start struct {
+	Mode  StartMode
+	Group uint64
+}
+
+// Options are a subscriber's wishes.
+type Options struct {
+	// Priority orders this subscriber's tracks; higher goes first.
+	Priority uint8
+	// Ordered asks for the oldest waiting group first instead of the newest.
+	Ordered bool
+	// MaxLatency is how stale a group that is not the latest may be before it is
+	// skipped; 0 means the latest group only.
+	MaxLatency time.Duration
+	// Start is where delivery begins.
+	Start Start
+	// End is the last group wanted, inclusive, if HasEnd. It is a cap: reaching
+	// it ends nothing, and it may be raised.
+	End    uint64
+	HasEnd bool
+	// FrameStart is the first frame wanted of the group Start.Group.
+	FrameStart uint64
+	// FrameEnd is the last frame wanted of the group End, inclusive, if HasFrameEnd.
+	FrameEnd    uint64
+	HasFrameEnd bool
+	// Passive is demand without groups: the track is requested upstream, its Info
+	// can be had, no group is given.
+	Passive bool
+}
+
+// Subscription is one subscriber's share of a track.
+type Subscription struct {
+	track *track
+
+	notify wake // something to look at
+
+	// guarded by track.mu
+	options Options
+	first   uint64 // lowest group that will be given; valid if started
+	started bool
+	waiting []*Reader            // attached, not handed out
+	open    map[*Reader]struct{} // handed out, not closed
+	closed  bool
+}
+
+// Info waits for the upstream's answer. It fails with the track's error:
+// [ErrNotFound], [ErrUpstreamTimeout], [ErrSourceGone], an [AbortError] with the
+// publisher's code.
+func (s *Subscription) Info(ctx context.Context) (Info, error) {
+	t := s.track
+	select {
+	case <-t.answered:
+	case <-ctx.Done():
+		return Info{}, context.Cause(ctx)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.accepted {
+		return Info{}, t.err
+	}
+	return t.info, nil
+}
+
+// Next waits for a group and returns its reader: the newest that waits, or the
+// oldest when Options.Ordered is set. The caller closes the reader.
+//
+// The error is io.EOF when the track has ended and no group waits, the track's
+// error when it failed, [ErrClosed] after Close, or the context's cause.
+func (s *Subscription) Next(ctx context.Context) (*Reader, error) {
+	for {
+		wakened := s.notify.wait()
+		if r, err := s.take(); r != nil || err != nil {
+			return r, err
+		}
+		select {
+		case <-wakened:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// take hands out a waiting reader, or says why none will come.
+func (s *Subscription) take() (*Reader, error) {
+	t := s.track
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	for len(s.waiting) > 0 {
+		r := s.popLocked()
+		if r.Err() == nil { // what expired while it waited is skipped
+			s.open[r] = struct{}{}
+			return r, nil
+		}
+		if r.group.detach(r) && !r.group.latest {
+			r.group.end(ErrExpired)
+		}
+	}
+	switch {
+	case t.err != nil:
+		return nil, t.err
+	case t.complete:
+		return nil, io.EOF
+	}
+	return nil, nil
+}
+
+// popLocked removes the reader that is due: by number, newest or oldest first.
+func (s *Subscription) popLocked() *Reader {
+	due := 0
+	for i, r := range s.waiting {
+		newer := r.group.sequence > s.waiting[due].group.sequence
+		if newer != s.options.Ordered {
+			due = i
+		}
+	}
+	r := s.waiting[due]
+	s.waiting = slices.Delete(s.waiting, due, due+1)
+	return r
+}
+
+// First returns the lowest group that will be given, once that is known: when
+// the first group was there.
+func (s *Subscription) First() (sequence uint64, ok bool) {
+	s.track.mu.Lock()
+	defer s.track.mu.Unlock()
+	return s.first, s.started
+}
+
+// End returns the exclusive end of the track, once known.
+func (s *Subscription) End() (sequence uint64, ok bool) {
+	s.track.mu.Lock()
+	defer s.track.mu.Unlock()
+	return s.track.end, s.track.hasEnd
+}
+
+// Ended is closed when End is known or the track failed.
+func (s *Subscription) Ended() <-chan struct{} { return s.track.ended }
+
+// Options returns the subscriber's wishes as they are now.
+func (s *Subscription) Options() Options {
+	s.track.mu.Lock()
+	defer s.track.mu.Unlock()
+	return s.options
+}
+
+// Update replaces the wishes. A raised End gives held groups that it now covers;
+// a raised start is a floor for groups still to come. What was sent is not taken back.
+func (s *Subscription) Update(options Options) {
+	t := s.track
+	t.mu.Lock()
+	if s.closed {
+		t.mu.Unlock()
+		return
+	}
+	before := s.options
+	s.options = options
+	if s.started && options.Start.Mode != StartLatest {
+		s.first = max(s.first, options.Start.Group)
+	}
+	if before.HasEnd && (!options.HasEnd || options.End > before.End) {
+		for _, sequence := range sortedKeys(t.groups) {
+			if sequence > before.End {
+				s.offerLocked(t.groups[sequence])
+			}
+		}
+	}
+	cut := s.expiredLocked()
+	t.mergeLocked()
+	t.mu.Unlock()
+	t.expire(cut)
+	s.notify.broadcast()
+}
+
+// Close ends the subscription and its readers. The upstream request ends
+// [Config.UnsubscribeDelay] after its last subscription.
+func (s *Subscription) Close() {
+	t := s.track
+	t.mu.Lock()
+	if s.closed {
+		t.mu.Unlock()
+		return
+	}
+	s.closed = true
+	readers := s.waiting
+	for r := range s.open {
+		readers = append(readers, r)
+	}
+	s.waiting, s.open = nil, nil
+	delete(t.subs, s)
+	t.origin.stats.Subscriptions.Add(-1)
+	empty := len(t.subs) == 0
+	if empty && !t.stopped {
+		t.linger = time.AfterFunc(t.origin.cfg.UnsubscribeDelay, t.unused)
+	}
+	t.mergeLocked()
+	stopped := t.stopped
+	t.mu.Unlock()
+	for _, r := range readers {
+		r.Close()
+	}
+	if empty && stopped {
+		t.dropAll()
+	}
+	s.notify.broadcast()
+}
+
+// forget removes a closed reader.
+func (s *Subscription) forget(r *Reader) {
+	s.track.mu.Lock()
+	defer s.track.mu.Unlock()
+	delete(s.open, r)
+}
+
+// beginLocked gives a new subscription the groups it starts with.
+func (s *Subscription) beginLocked() {
+	t := s.track
+	if s.options.Passive {
+		return
+	}
+	switch s.options.Start.Mode {
+	case StartLatest:
+		if t.latest != nil {
+			s.offerLocked(t.latest)
+		}
+		return
+	case StartGroup, StartFloor:
+	}
+	for _, sequence := range sortedKeys(t.groups) {
+		s.offerLocked(t.groups[sequence])
+	}
+}
+
+// offerLocked attaches a reader to a group that the subscription wants.
+func (s *Subscription) offerLocked(g *group) {
+	if s.closed || !s.wantsLocked(g) {
+		return
+	}
+	r := newReader(g, s)
+	from := uint64(0)
+	if s.options.Start.Mode != StartLatest && g.sequence == s.options.Start.Group {
+		from = s.options.FrameStart
+	}
+	if s.options.HasEnd && s.options.HasFrameEnd && g.sequence == s.options.End {
+		r.bound = s.options.FrameEnd + 1
+	}
+	if g.attach(r, from) != nil && (from == 0 || g.attach(r, 0) != nil) {
+		return // its front is gone: a late joiner begins with the next group
+	}
+	if !s.started {
+		s.first, s.started = g.sequence, true
+	}
+	s.waiting = append(s.waiting, r)
+	s.notify.broadcast()
+}
+
+func (s *Subscription) wantsLocked(g *group) bool {
+	o := s.options
+	switch {
+	case o.Passive, o.HasEnd && g.sequence > o.End:
+		return false
+	case s.started && g.sequence < s.first:
+		return false
+	case o.Start.Mode != StartLatest && g.sequence < o.Start.Group:
+		return false
+	}
+	return !s.track.staleLocked(g, o.MaxLatency)
+}
+
+// expiredLocked finds the readers whose group has become too old.
+func (s *Subscription) expiredLocked() []*Reader {
+	var cut []*Reader
+	for _, r := range s.waiting {
+		if s.track.staleLocked(r.group, s.options.MaxLatency) {
+			cut = append(cut, r)
+		}
+	}
+	for r := range s.open {
+		if s.track.staleLocked(r.group, s.options.MaxLatency) {
+			cut = append(cut, r)
+		}
+	}
+	return cut
+}

@@ -1,0 +1,364 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Window says how far a group's writer may run ahead of its fastest reader.
+type Window struct {
+	// Bytes is the smallest of the peer's stream credit, its connection credit
+	// and [Config.PacingCap]. 0 means that the transport cannot say: such a
+	// writer is never paused, and bounded by the group's tail and the cache alone.
+	Bytes int64
+	// Credit is the session's budget for pauses; nil for a writer whose pause
+	// leaves nothing in a transport (a local publisher).
+	Credit *Credit
+	// Reserve is what one pause takes from Credit: what the paused stream may
+	// leave unread in the connection's window. 0 means Bytes.
+	Reserve int64
+}
+
+// Credit bounds how much of a connection's receive window paused streams may
+// hold, so that the other streams of the session always have some.
+type Credit struct {
+	mu   sync.Mutex
+	free int64 // bytes; guarded by mu
+}
+
+// NewCredit returns a budget of so many bytes: the connection's window less one
+// stream's. With 4 MiB and 1 MiB three streams may pause at a time.
+func NewCredit(bytes int64) *Credit { return &Credit{free: bytes} }
+
+func (c *Credit) reserve(n int64) bool {
+	if c == nil {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n > c.free {
+		return false
+	}
+	c.free -= n
+	return true
+}
+
+func (c *Credit) release(n int64) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.free += n
+}
+
+// GroupWriter writes one group. One goroutine writes; Abort, Done and Err may be
+// used by others, also while the writing one waits.
+type GroupWriter struct {
+	group  *group
+	window Window
+
+	tail  *chunk // the last chunk
+	block *block // the last block of the index
+
+	size     int64 // payload bytes of the open frame
+	left     int64 // of them not committed; the frame is open while left > 0
+	held     int64 // charge of all frames admitted
+	progress int64 // charge up to the mark, as far as it was last looked up
+	walked   *block
+	passed   uint64 // frames that end at or below the mark, as far as walked
+}
+
+// BeginFrame admits the next frame and stores its head, which stands in front of
+// its payload in what readers get: head is copied. timestamp is absolute, in the
+// track's timescale; size is the payload's length in bytes.
+//
+// It waits while the frame does not fit into one window past the group's fastest
+// reader, unless a reader has taken every complete frame. A wait ends when the
+// mark moves, a reader attaches or the group ends. A pause that the session's
+// [Credit] does not cover is not made: the frame is admitted at once, and the
+// oldest frames of the group go if it gets longer than its tail.
+//
+// Errors: [ErrFrameTooLarge], [ErrNoCapacity] (both end the group), the group's
+// end (see [GroupWriter.Err]), the context's cause.
+func (w *GroupWriter) BeginFrame(ctx context.Context, head []byte, timestamp, size int64) error {
+	g := w.group
+	if w.left > 0 {
+		return errFrameOpen
+	}
+	limits := g.track.origin.cfg
+	if size < 0 || size > limits.MaxFrame || size+int64(len(head)) > limits.GroupTail {
+		err := fmt.Errorf("frame of %d bytes: %w", size, ErrFrameTooLarge)
+		w.Abort(err)
+		return err
+	}
+	charge := size + int64(len(head)) + frameCharge
+	if err := w.admit(ctx, min(charge, w.firstPart(charge))); err != nil {
+		return err
+	}
+	w.open(head, timestamp, size)
+	return w.makeRoom(int64(len(head)) + frameCharge)
+}
+
+// firstPart is what is admitted of a frame at its start: all of it, or for one
+// larger than the window only its head; Buffer then admits chunk by chunk.
+func (w *GroupWriter) firstPart(charge int64) int64 {
+	if w.window.Bytes > 0 && charge > w.window.Bytes {
+		return w.window.Bytes + 1 // fits only by the second rule: a reader has everything before it
+	}
+	return charge
+}
+
+// large reports whether the open frame is larger than the window.
+func (w *GroupWriter) large() bool {
+	return w.window.Bytes > 0 && w.size+frameCharge > w.window.Bytes
+}
+
+// Buffer returns room in the log for more of the open frame's payload: at least
+// one byte, at most what is left of the frame. For a frame larger than the
+// window it waits as BeginFrame does. Nothing is visible to readers before Commit.
+func (w *GroupWriter) Buffer(ctx context.Context) ([]byte, error) {
+	if w.left == 0 {
+		return nil, errFrameOpen
+	}
+	if w.large() {
+		if err := w.admit(ctx, min(w.left, maxChunk)); err != nil {
+			return nil, err
+		}
+	} else if w.group.ended.Load() {
+		return nil, w.Err()
+	}
+	return w.space(w.left), nil
+}
+
+// Commit makes the first n bytes of what Buffer returned visible to readers.
+// They must not be changed again.
+func (w *GroupWriter) Commit(n int) {
+	if n == 0 {
+		return
+	}
+	g := w.group
+	if w.large() {
+		w.held += int64(n)
+	}
+	w.left -= int64(n)
+	written := g.written.Load() + int64(n)
+	if w.left == 0 {
+		g.whole.Store(written)
+	}
+	g.written.Store(written)
+	g.data.broadcast()
+	// The frame was admitted: a cache that cannot make room refuses the next one.
+	_ = w.makeRoom(int64(n))
+}
+
+// WriteFrame writes a whole frame; payload is copied. For publishers that have
+// the frame in memory.
+func (w *GroupWriter) WriteFrame(ctx context.Context, head []byte, timestamp int64, payload []byte) error {
+	if err := w.BeginFrame(ctx, head, timestamp, int64(len(payload))); err != nil {
+		return err
+	}
+	for len(payload) > 0 {
+		b, err := w.Buffer(ctx)
+		if err != nil {
+			return err
+		}
+		n := copy(b, payload)
+		w.Commit(n)
+		payload = payload[n:]
+	}
+	return nil
+}
+
+// Finish ends the group cleanly. It fails, and aborts the group, when a frame is open.
+func (w *GroupWriter) Finish() error {
+	if w.left > 0 {
+		w.Abort(&AbortError{})
+		return errFrameOpen
+	}
+	w.group.end(nil)
+	return nil
+}
+
+// Abort ends the group early: readers get what was committed, then err. A
+// waiting BeginFrame or Buffer returns. After the end it does nothing.
+func (w *GroupWriter) Abort(err error) { w.group.end(err) }
+
+// Done is closed when the group wants no more bytes: finished, aborted, expired,
+// evicted, or its track is gone. The stream it is read from is then to be stopped.
+func (w *GroupWriter) Done() <-chan struct{} { return w.group.done }
+
+// Err says why the group ended early: nil while it is open and after Finish.
+func (w *GroupWriter) Err() error { return w.group.failure() }
+
+// Sequence is the group's number.
+func (w *GroupWriter) Sequence() uint64 { return w.group.sequence }
+
+// fits is the pacing rule for so many more bytes of charge.
+func (w *GroupWriter) fits(charge int64) bool {
+	g := w.group
+	if w.window.Bytes <= 0 || w.held+charge-w.progress <= w.window.Bytes {
+		return true
+	}
+	mark := g.mark.Load()
+	w.progress = w.chargeAt(mark)
+	if w.held+charge-w.progress <= w.window.Bytes {
+		return true
+	}
+	return g.readers.Load() > 0 && mark >= g.whole.Load()
+}
+
+// chargeAt turns a log offset into charge: bytes, and frameCharge for each frame
+// that ends at or below it. Offsets never fall, so each frame is passed once.
+func (w *GroupWriter) chargeAt(mark int64) int64 {
+	begun := w.group.begun.Load()
+	for w.passed < begun {
+		b, f := w.walked.find(w.passed)
+		w.walked = b
+		if f.end > mark {
+			break
+		}
+		w.passed++
+	}
+	return mark + int64(w.passed)*frameCharge
+}
+
+// admit waits until so much charge fits.
+func (w *GroupWriter) admit(ctx context.Context, charge int64) error {
+	g := w.group
+	if g.ended.Load() {
+		return w.endError()
+	}
+	if w.fits(charge) {
+		return nil
+	}
+	stats := g.track.origin.stats
+	reserve := w.window.Reserve
+	if reserve == 0 {
+		reserve = w.window.Bytes
+	}
+	if !w.window.Credit.reserve(reserve) {
+		stats.PausesDenied.Add(1)
+		return nil
+	}
+	defer w.window.Credit.release(reserve)
+	stats.Pauses.Add(1)
+	stats.Paused.Add(1)
+	defer stats.Paused.Add(-1)
+	return w.pause(ctx, charge)
+}
+
+func (w *GroupWriter) pause(ctx context.Context, charge int64) error {
+	g := w.group
+	for {
+		moved := g.room.wait()
+		if g.ended.Load() {
+			return w.endError()
+		}
+		if w.fits(charge) {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (w *GroupWriter) endError() error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	return ErrClosed
+}
+
+// open stores the index entry and the head of an admitted frame.
+func (w *GroupWriter) open(head []byte, timestamp, size int64) {
+	g := w.group
+	first := w.block == nil
+	w.size, w.left = size, size
+	w.held += int64(len(head)) + frameCharge
+	if !w.large() {
+		w.held += size
+	}
+	start := g.written.Load()
+	w.index(frame{start: start, payload: start + int64(len(head)), end: start + int64(len(head)) + size, timestamp: timestamp})
+	need := int64(len(head)) + size
+	for len(head) > 0 {
+		n := copy(w.space(need), head)
+		head = head[n:]
+		start, need = start+int64(n), need-int64(n)
+		g.written.Store(start)
+	}
+	if size == 0 {
+		g.whole.Store(start)
+	}
+	g.newest.Store(timestamp)
+	g.begun.Add(1)
+	g.data.broadcast()
+	if first {
+		g.track.groupBegan(g, timestamp)
+	}
+}
+
+// index appends an entry; begun makes it visible.
+func (w *GroupWriter) index(f frame) {
+	g, begun := w.group, w.group.begun.Load()
+	if w.block == nil || begun == w.block.base+uint64(len(w.block.frames)) {
+		n := indexBlock
+		if w.block == nil {
+			n = firstBlock
+		}
+		b := &block{base: begun, frames: make([]frame, n)}
+		if w.block == nil {
+			w.walked = b
+			g.mu.Lock()
+			g.index = b
+			g.mu.Unlock()
+		} else {
+			w.block.next.Store(b)
+		}
+		w.block = b
+	}
+	w.block.frames[begun-w.block.base] = f
+}
+
+// space returns what is free in the last chunk, at most need bytes, and adds a
+// chunk when nothing is.
+func (w *GroupWriter) space(need int64) []byte {
+	g := w.group
+	written := g.written.Load()
+	if w.tail == nil || w.tail.end() == written {
+		c := &chunk{start: written, data: make([]byte, chunkSize(written, need))}
+		if w.tail == nil {
+			g.mu.Lock()
+			g.head = c
+			g.mu.Unlock()
+		} else {
+			w.tail.next.Store(c)
+		}
+		w.tail = c
+	}
+	from := written - w.tail.start
+	return w.tail.data[from:min(int64(len(w.tail.data)), from+need)]
+}
+
+// makeRoom charges the cache with n more bytes, and drops the group's front
+// where it is longer than its tail.
+func (w *GroupWriter) makeRoom(n int64) error {
+	g := w.group
+	if !g.touched.Load() {
+		g.touched.Store(true)
+	}
+	origin := g.track.origin
+	if over := g.charged.Load() + n - origin.cfg.GroupTail; over > 0 {
+		origin.cache.uncharge(g, g.dropFront(over))
+	}
+	if origin.cache.charge(g, n) {
+		return nil
+	}
+	w.Abort(ErrNoCapacity)
+	return ErrNoCapacity
+}
