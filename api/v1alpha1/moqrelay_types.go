@@ -209,7 +209,7 @@ type QMuxDraft string
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=255
-// +kubebuilder:validation:Pattern=`^(\*|https?://[^/?#\s]+)$`
+// +kubebuilder:validation:Pattern=`^(\*|[a-z][a-z0-9+.-]*://[^/?#@,*\s]+)$`
 type AllowedOrigin string
 
 // TransportsSpec are the ways in which clients connect. At least one of quic and
@@ -240,12 +240,13 @@ type TransportsSpec struct {
 	QMuxDrafts []QMuxDraft `json:"qmuxDrafts,omitempty"`
 
 	// allowedOrigins are the browser origins that may open WebTransport and WebSocket
-	// sessions, scheme://host[:port] or * for all, 1 to 32. Default: *. Change: rolling.
+	// sessions, scheme://host[:port] or * for all, 1 to 64. Clients that send no origin are
+	// not asked. Default: *. Change: rolling.
 	// +optional
 	// +listType=set
 	// +kubebuilder:default={"*"}
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:MaxItems=64
 	AllowedOrigins []AllowedOrigin `json:"allowedOrigins,omitempty"`
 }
 

@@ -8,90 +8,27 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
-	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
-	apiservervalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
+
+	"github.com/moqrelay/operator/api/v1alpha1"
+	"github.com/moqrelay/operator/api/v1alpha1/apitest"
 )
 
 const crdFile = "../../config/crd/bases/moqrelay.io_moqrelays.yaml"
 
-// crdSchema is the generated CRD as the API server sees it.
-type crdSchema struct {
-	crd        *apiextensions.CustomResourceDefinition
-	structural *structuralschema.Structural
-	validator  apiservervalidation.SchemaValidator
-	rules      *cel.Validator
-}
-
-func loadCRD(t *testing.T) *crdSchema {
+func loadCRD(t *testing.T) *apitest.CRD {
 	t.Helper()
-	raw, err := os.ReadFile(crdFile)
+	crd, err := apitest.Load(crdFile)
 	if err != nil {
-		t.Fatalf("read the generated CRD: %v", err)
+		t.Fatal(err)
 	}
-	var v1 apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(raw, &v1); err != nil {
-		t.Fatalf("parse the generated CRD: %v", err)
-	}
-	apiextensionsv1.SetDefaults_CustomResourceDefinition(&v1)
-	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&v1.Spec)
-	var s crdSchema
-	s.crd = &apiextensions.CustomResourceDefinition{}
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(&v1, s.crd, nil); err != nil {
-		t.Fatalf("convert the CRD: %v", err)
-	}
-	s.crd.Status.StoredVersions = []string{"v1alpha1"}
-	schema, err := apiextensions.GetSchemaForVersion(s.crd, "v1alpha1")
-	if err != nil {
-		t.Fatalf("schema of v1alpha1: %v", err)
-	}
-	if s.structural, err = structuralschema.NewStructural(schema.OpenAPIV3Schema); err != nil {
-		t.Fatalf("structural schema: %v", err)
-	}
-	if s.validator, _, err = apiservervalidation.NewSchemaValidator(schema.OpenAPIV3Schema); err != nil {
-		t.Fatalf("schema validator: %v", err)
-	}
-	s.rules = cel.NewValidator(s.structural, true, celconfig.PerCallLimit)
-	return &s
-}
-
-// admit does what the API server does with a created object: prune, default,
-// validate, and run the rules. It returns the defaulted object and the faults.
-func (s *crdSchema) admit(t *testing.T, object string) (map[string]any, field.ErrorList) {
-	t.Helper()
-	var obj map[string]any
-	if err := yaml.UnmarshalStrict([]byte(object), &obj); err != nil {
-		t.Fatalf("parse %s: %v", object, err)
-	}
-	unknown := pruning.PruneWithOptions(obj, s.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
-	defaulting.PruneNonNullableNullsWithoutDefaults(obj, s.structural)
-	defaulting.Default(obj, s.structural)
-	var errs field.ErrorList
-	for _, path := range unknown {
-		errs = append(errs, field.Forbidden(field.NewPath(path), "unknown field"))
-	}
-	errs = append(errs, apiservervalidation.ValidateCustomResource(nil, obj, s.validator)...)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.structural, obj)...)
-	if len(errs) == 0 {
-		ruleErrs, _ := s.rules.Validate(t.Context(), nil, s.structural, obj, nil, celconfig.RuntimeCELCostBudget)
-		errs = append(errs, ruleErrs...)
-	}
-	return obj, errs
+	return crd
 }
 
 // This covers the estimated cost of every rule, and every default.
 func TestTheGeneratedCRDIsAcceptedByTheAPIServersOwnValidation(t *testing.T) {
-	s := loadCRD(t)
-	if errs := validation.ValidateCustomResourceDefinition(t.Context(), s.crd); len(errs) != 0 {
+	if errs := loadCRD(t).Validate(t.Context()); len(errs) != 0 {
 		t.Fatalf("the API server would refuse the CRD:\n%s", lines(errs))
 	}
 }
@@ -112,4 +49,226 @@ func lines(errs field.ErrorList) string {
 		b.WriteString(err.Error() + "\n")
 	}
 	return b.String()
+}
+
+// object is a MoQRelay of that name and spec, whose one line of YAML is in flow style.
+func object(t *testing.T, name, spec string) map[string]any {
+	t.Helper()
+	manifest := "apiVersion: moqrelay.io/v1alpha1\nkind: MoQRelay\nmetadata: {name: " + name + "}\nspec: " + spec + "\n"
+	obj, err := apitest.Parse([]byte(manifest))
+	if err != nil {
+		t.Fatalf("%s: %v", manifest, err)
+	}
+	return obj
+}
+
+// valid is the shortest spec, open to be continued.
+const valid = "{auth: {mode: None}, tls: {secretName: cert}"
+
+// selfSigned is the same with a self-signed certificate.
+const selfSigned = "{auth: {mode: None}, tls: {mode: SelfSigned}"
+
+func TestObjectsThatUsersMayWriteAreAccepted(t *testing.T) {
+	crd := loadCRD(t)
+	for name, spec := range map[string]string{
+		"shortest":                         valid + "}",
+		"self-signed":                      selfSigned + "}",
+		"self-signed, stopped":             selfSigned + ", replicas: 0}",
+		"most replicas":                    valid + ", replicas: 64}",
+		"every protocol":                   valid + ", protocols: [moq-lite-03, moq-lite-04, moq-lite-05, moq-lite-06, moq-lite-06-wip]}",
+		"QUIC alone":                       valid + ", transports: {webSocket: {state: Disabled}}}",
+		"WebSocket alone":                  valid + ", transports: {quic: {state: Disabled}}}",
+		"WebSocket alone, said twice":      valid + ", transports: {quic: {state: Disabled}, webTransport: {state: Disabled}}}",
+		"largest packet":                   valid + ", transports: {quic: {initialPacketSize: 1452, idleTimeoutSeconds: 600}}}",
+		"origins":                          valid + ", transports: {allowedOrigins: [\"https://example.com\", \"http://localhost:8080\"]}}",
+		"null is unset":                    valid + ", windows: null, cache: {maxBytes: null}}",
+		"stream exactly half":              valid + ", windows: {stream: 2Mi, connection: 4Mi}}",
+		"bytes as integers":                valid + ", windows: {stream: 65536, connection: 131072, pacingCap: 65536}}",
+		"largest windows":                  valid + ", windows: {stream: 128Mi, connection: 256Mi, pacingCap: 16Mi, maxIncomingStreams: 65536}}",
+		"smallest buffers":                 valid + ", socketBuffers: {receive: 208Ki, send: 212992, mode: Verify, requirement: Required}}",
+		"largest buffers":                  valid + ", socketBuffers: {receive: 512Mi, send: 512Mi, mode: RaiseNode}}",
+		"cache below the limit":            valid + ", cache: {maxBytes: 1023Mi, maxAgeSeconds: 0}}",
+		"large cache without memory limit": valid + ", cache: {maxBytes: 8Gi, maxAgeSeconds: 3600}, resources: {requests: {memory: 1Gi}}}",
+		"limits":                           valid + ", limits: {sessions: 1000, sessionsPerIP: 10, subscriptionsPerSession: 0, announcementsPerSession: 1}}",
+		"fixed node port":                  valid + ", service: {type: NodePort, nodePort: 30443, port: 4443}}",
+		"hostname":                         valid + ", service: {hostname: relay.example.com, annotations: {example.com/pool: public}}}",
+		"no Service":                       valid + ", service: {type: None}}",
+		"no drain":                         valid + ", drain: {timeoutSeconds: 0}}",
+		"pod":                              valid + ", pod: {labels: {team: video, app.kubernetes.io/part-of: tv}, annotations: {a: b}, nodeSelector: {disk: ssd}, tolerations: [{key: video, operator: Exists, effect: NoSchedule}]}}",
+		"log":                              valid + ", log: {level: debug, format: text}}",
+		"image":                            valid + ", image: \"example.com/moq-relay:1\", imagePullPolicy: Always, imagePullSecrets: [{name: a}, {name: b}]}",
+		"equal requests and limits":        valid + ", resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 1000m, memory: 1024Mi}}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if errs := crd.Admit(t.Context(), object(t, "demo", spec)); len(errs) != 0 {
+				t.Errorf("%s\nrefused:\n%s", spec, lines(errs))
+			}
+		})
+	}
+}
+
+func TestMistakesAreRefusedAndTheMessageNamesTheField(t *testing.T) {
+	crd := loadCRD(t)
+	for _, row := range []struct{ spec, field, text string }{
+		{"{tls: {secretName: cert}}", "spec.auth", "Required"},
+		{"{auth: {}, tls: {secretName: cert}}", "spec.auth.mode", "Required"},
+		{"{auth: {mode: JWT}, tls: {secretName: cert}}", "spec.auth.mode", `supported values: "None"`},
+		{"{auth: {mode: None}}", "spec.tls.secretName", "is required while tls.mode is Secret"},
+		{"{auth: {mode: None}, tls: {mode: Secret}}", "spec.tls.secretName", "is required while tls.mode is Secret"},
+		{"{auth: {mode: None}, tls: {mode: Files, secretName: a}}", "spec.tls.mode", `supported values: "Secret", "SelfSigned"`},
+		{"{auth: {mode: None}, tls: {secretName: Cert}}", "spec.tls.secretName", "should match"},
+		{selfSigned + ", replicas: 2}", "spec.replicas", "at most 1 while tls.mode is SelfSigned"},
+		{"{auth: {mode: None}, tls: {mode: SelfSigned, secretName: cert}}", "spec.tls.secretName", "has no effect while tls.mode is SelfSigned"},
+		{valid + ", replicas: -1}", "spec.replicas", "greater than or equal to 0"},
+		{valid + ", replicas: 65}", "spec.replicas", "less than or equal to 64"},
+		{valid + ", replicas: two}", "spec.replicas", "integer"},
+		{valid + ", image: \"\"}", "spec.image", "at least 1 chars"},
+		{valid + ", imagePullPolicy: Sometimes}", "spec.imagePullPolicy", `supported values: "Always", "IfNotPresent", "Never"`},
+		{valid + ", imagePullSecrets: [{name: a}, {name: a}]}", "spec.imagePullSecrets[1]", "Duplicate"},
+		{valid + ", protocols: []}", "spec.protocols", "at least 1 items"},
+		{valid + ", protocols: [moq-lite-02]}", "spec.protocols[0]", `supported values: "moq-lite-03", "moq-lite-04", "moq-lite-05", "moq-lite-06", "moq-lite-06-wip"`},
+		{valid + ", protocols: [moq-lite-06, moq-lite-06]}", "spec.protocols[1]", "Duplicate"},
+		{valid + ", transports: {quic: {state: Disabled}, webSocket: {state: Disabled}}}", "spec.transports", "at least one of quic.state and webSocket.state"},
+		{valid + ", transports: {quic: {state: Disabled}, webTransport: {state: Enabled}}}", "spec.transports.webTransport.state", "needs transports.quic.state Enabled"},
+		{valid + ", transports: {quic: {state: true}}}", "spec.transports.quic.state", "string"},
+		{valid + ", transports: {quic: {initialPacketSize: 1199}}}", "spec.transports.quic.initialPacketSize", "greater than or equal to 1200"},
+		{valid + ", transports: {quic: {initialPacketSize: 1453}}}", "spec.transports.quic.initialPacketSize", "less than or equal to 1452"},
+		{valid + ", transports: {quic: {idleTimeoutSeconds: 4}}}", "spec.transports.quic.idleTimeoutSeconds", "greater than or equal to 5"},
+		{valid + ", transports: {qmuxDrafts: [\"03\"]}}", "spec.transports.qmuxDrafts[0]", `supported values: "00", "01", "02"`},
+		{valid + ", transports: {allowedOrigins: [example.com]}}", "spec.transports.allowedOrigins[0]", "should match"},
+		{valid + ", transports: {allowedOrigins: [\"https://example.com/path\"]}}", "spec.transports.allowedOrigins[0]", "should match"},
+		{valid + ", windows: {stream: 63Ki}}", "spec.windows.stream", "at least 64Ki"},
+		{valid + ", windows: {stream: 3Mi}}", "spec.windows.connection", "at least twice windows.stream"},
+		{valid + ", windows: {connection: 1Mi}}", "spec.windows.connection", "at least twice windows.stream"},
+		{valid + ", windows: {connection: 257Mi}}", "spec.windows.connection", "at most 256Mi"},
+		{valid + ", windows: {pacingCap: 17Mi}}", "spec.windows.pacingCap", "64Ki to 16Mi"},
+		{valid + ", windows: {stream: 1 MB}}", "spec.windows.stream", "should match"},
+		{valid + ", windows: {maxIncomingStreams: 15}}", "spec.windows.maxIncomingStreams", "greater than or equal to 16"},
+		{valid + ", socketBuffers: {receive: 207Ki}}", "spec.socketBuffers.receive", "208Ki to 512Mi"},
+		{valid + ", socketBuffers: {send: 513Mi}}", "spec.socketBuffers.send", "208Ki to 512Mi"},
+		{valid + ", socketBuffers: {mode: ForceSocket}}", "spec.socketBuffers.mode", `supported values: "Auto", "RaiseNode", "Verify"`},
+		{valid + ", socketBuffers: {requirement: Must}}", "spec.socketBuffers.requirement", `supported values: "Preferred", "Required"`},
+		{valid + ", cache: {maxBytes: 1Gi}}", "spec.cache.maxBytes", "less than resources.limits.memory"},
+		{valid + ", cache: {maxBytes: 1Ki}}", "spec.cache.maxBytes", "1Mi to 1Ti"},
+		{valid + ", cache: {maxBytes: 50%}}", "spec.cache.maxBytes", "should match"},
+		{valid + ", cache: {maxAgeSeconds: 3601}}", "spec.cache.maxAgeSeconds", "less than or equal to 3600"},
+		{valid + ", limits: {sessions: -1}}", "spec.limits.sessions", "greater than or equal to 0"},
+		{valid + ", limits: {fetchesPerSession: 1}}", "spec.limits.fetchesPerSession", "unknown field"},
+		{valid + ", service: {type: ExternalName}}", "spec.service.type", `supported values: "LoadBalancer", "NodePort", "ClusterIP", "None"`},
+		{valid + ", service: {port: 0}}", "spec.service.port", "greater than or equal to 1"},
+		{valid + ", service: {type: ClusterIP, nodePort: 30443}}", "spec.service.nodePort", "only while service.type is NodePort or LoadBalancer"},
+		{valid + ", service: {hostname: \"https://relay.example.com\"}}", "spec.service.hostname", "should match"},
+		{valid + ", drain: {timeoutSeconds: 86401}}", "spec.drain.timeoutSeconds", "less than or equal to 86400"},
+		{valid + ", drain: {timeoutSeconds: 5s}}", "spec.drain.timeoutSeconds", "integer"},
+		{valid + ", resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}}", "spec.resources", "resources.requests.memory must not exceed"},
+		{valid + ", resources: {requests: {cpu: 2}, limits: {cpu: 1}}}", "spec.resources", "resources.requests.cpu must not exceed"},
+		{valid + ", resources: {claims: [{name: a}]}}", "spec.resources.claims", "unknown field"},
+		{valid + ", pod: {labels: {app.kubernetes.io/name: mine}}}", "spec.pod.labels", "which the operator sets"},
+		{valid + ", pod: {annotations: {moqrelay.io/x: z}}}", "spec.pod.annotations", "which the operator sets"},
+		{valid + ", log: {level: trace}}", "spec.log.level", `supported values: "debug", "info", "warn", "error"`},
+		{valid + ", log: {format: xml}}", "spec.log.format", `supported values: "json", "text"`},
+		{valid + ", window: {stream: 1Mi}}", "spec.window", "unknown field"},
+	} {
+		t.Run(row.spec, func(t *testing.T) {
+			errs := crd.Admit(t.Context(), object(t, "demo", row.spec))
+			for _, err := range errs {
+				if err.Field == row.field && strings.Contains(err.Error(), row.text) {
+					return
+				}
+			}
+			t.Errorf("want %q at %s, got:\n%s", row.text, row.field, lines(errs))
+		})
+	}
+}
+
+func TestNamesThatNoServiceCouldBearAreRefused(t *testing.T) {
+	crd := loadCRD(t)
+	longest := strings.Repeat("a", 45)
+	for name, text := range map[string]string{
+		longest:       "",
+		"a":           "",
+		"relay-1":     "",
+		longest + "a": "at most 45 characters",
+		"1relay":      "must start with a letter",
+		"relay.tv":    "must start with a letter",
+		"relay-":      "must start with a letter",
+	} {
+		errs := crd.Admit(t.Context(), object(t, name, valid+"}"))
+		if text == "" && len(errs) > 0 {
+			t.Errorf("%s is refused:\n%s", name, lines(errs))
+		}
+		if text != "" && (len(errs) != 1 || !strings.Contains(errs[0].Detail, "metadata.name must") || !strings.Contains(errs[0].Detail, text)) {
+			t.Errorf("%s: want one fault with %q, got:\n%s", name, text, lines(errs))
+		}
+	}
+}
+
+func TestTheShortestObjectGetsEveryDefault(t *testing.T) {
+	relay, err := loadCRD(t).Create(t.Context(), []byte(
+		"apiVersion: moqrelay.io/v1alpha1\nkind: MoQRelay\nmetadata: {name: demo}\nspec: "+valid+"}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := yaml.Marshal(relay.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `auth:
+  mode: None
+cache:
+  maxAgeSeconds: 30
+drain:
+  timeoutSeconds: 300
+imagePullPolicy: IfNotPresent
+limits:
+  announcementsPerSession: 1024
+  sessions: 0
+  sessionsPerIP: 0
+  subscriptionsPerSession: 1024
+log:
+  format: json
+  level: info
+replicas: 1
+resources:
+  limits:
+    memory: 1Gi
+  requests:
+    cpu: 250m
+    memory: 256Mi
+service:
+  port: 443
+  type: LoadBalancer
+socketBuffers:
+  mode: Auto
+  receive: 4Mi
+  requirement: Preferred
+  send: 4Mi
+tls:
+  mode: Secret
+  secretName: cert
+transports:
+  allowedOrigins:
+  - '*'
+  qmuxDrafts:
+  - "00"
+  - "01"
+  - "02"
+  quic:
+    idleTimeoutSeconds: 30
+    initialPacketSize: 1200
+    state: Enabled
+  webSocket:
+    state: Enabled
+windows:
+  connection: 4Mi
+  maxIncomingStreams: 1024
+  pacingCap: 16Mi
+  stream: 1Mi
+`
+	if string(got) != want {
+		t.Errorf("defaulted spec:\n%s\nwant:\n%s", got, want)
+	}
+	if relay.Spec.Auth.Mode != v1alpha1.AuthNone {
+		t.Errorf("auth.mode is %q, want %q", relay.Spec.Auth.Mode, v1alpha1.AuthNone)
+	}
 }
