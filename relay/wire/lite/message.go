@@ -48,8 +48,8 @@ type decoder struct {
 }
 
 // decode starts on the body of the message called name, which v has if ok.
-func decode(name string, body []byte, v Version, ok bool) *decoder {
-	d := &decoder{Reader: *wire.NewReader(body), name: name, v: v}
+func decode(name string, body []byte, v Version, ok bool) decoder {
+	d := decoder{Reader: *wire.NewReader(body), name: name, v: v}
 	if !ok {
 		d.Fail(v.String(), ErrVersion)
 	}
@@ -113,8 +113,8 @@ type encoder struct {
 }
 
 // encode starts the message called name, which v has if ok.
-func encode(name string, b []byte, v Version, ok bool) *encoder {
-	e := &encoder{Writer: *wire.NewWriter(b), name: name, v: v}
+func encode(name string, b []byte, v Version, ok bool) encoder {
+	e := encoder{Writer: *wire.NewWriter(b), name: name, v: v}
 	if !ok {
 		e.Fail(v.String(), ErrVersion)
 	}

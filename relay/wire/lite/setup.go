@@ -116,7 +116,7 @@ func DecodeSetup(body []byte, v Version) (*Setup, error) {
 			d.refuse("parameter id", fmt.Errorf("%w: parameter %#x twice", ErrViolation, id))
 		}
 		seen = append(seen, id)
-		m.decodeParameter(d, id)
+		m.decodeParameter(&d, id)
 	}
 	return m, d.close()
 }
