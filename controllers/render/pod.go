@@ -89,6 +89,7 @@ func spread(relay *v1alpha1.MoQRelay) []corev1.TopologySpreadConstraint {
 // the preflight report, from the file alone: logs are not a report.
 func preflightContainer(in podInput) corev1.Container {
 	c := container(in, ContainerPreflight, "preflight")
+	c.Env = []corev1.EnvVar{fromField("NODE_NAME", "spec.nodeName")}
 	c.TerminationMessagePolicy = corev1.TerminationMessageReadFile
 	if in.maxNodeBuffer > 0 {
 		c.Args = append(c.Args, "--max-node-buffer", strconv.FormatInt(in.maxNodeBuffer, 10))
@@ -104,6 +105,8 @@ func preflightContainer(in podInput) corev1.Container {
 // not write one, the end of its log is better than nothing for a person.
 func relayContainer(in podInput) corev1.Container {
 	c := container(in, ContainerRelay, "serve")
+	c.Env = environment(in.relay)
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeRun, MountPath: runDir})
 	c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	c.Ports = containerPorts(in.relay)
 	c.StartupProbe = probe("/livez", 1, 60)
@@ -124,7 +127,6 @@ func container(in podInput, name, command string) corev1.Container {
 			"--live-config", path.Join(liveDir, liveFile),
 			"--termination-log", corev1.TerminationMessagePathDefault,
 		},
-		Env: environment(in.relay),
 		Resources: corev1.ResourceRequirements{
 			Requests: in.relay.Spec.Resources.Requests,
 			Limits:   in.relay.Spec.Resources.Limits,

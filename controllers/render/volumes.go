@@ -16,11 +16,11 @@ import (
 // runDirSize bounds the pod's only writable folder, which is memory.
 const runDirSize = 16 << 20
 
+// mounts are what both containers read.
 func mounts(relay *v1alpha1.MoQRelay) []corev1.VolumeMount {
 	mounts := []corev1.VolumeMount{
 		{Name: volumeConfig, MountPath: configDir, ReadOnly: true},
 		{Name: volumeLive, MountPath: liveDir, ReadOnly: true},
-		{Name: volumeRun, MountPath: runDir},
 	}
 	if secret := tlsSecret(relay); secret != "" {
 		mounts = append(mounts, corev1.VolumeMount{Name: volumeTLS, MountPath: path.Join(tlsDir, secret), ReadOnly: true})
