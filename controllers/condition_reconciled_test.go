@@ -1,0 +1,25 @@
+package controllers
+
+import (
+	"testing"
+
+	"github.com/moqrelay/operator/api/v1alpha1"
+)
+
+func TestReconciled(t *testing.T) {
+	runConditionCases(t, reconciled, []conditionCase{
+		{name: "applied, open and not meshed", status: trueStatus, reason: v1alpha1.ReasonApplied,
+			message: []string{"every object is as wanted; " + noteOpen + "; " + noteNotMeshed}},
+		{name: "a fault is told as it is", change: func(o *observation) {
+			o.fault = faultf(v1alpha1.ReasonNameConflict, "Service %q is not ours", "demo")
+		}, status: falseStatus, reason: v1alpha1.ReasonNameConflict, message: []string{`Service "demo" is not ours`}},
+	})
+}
+
+func TestOneReplicaNeedsNoMesh(t *testing.T) {
+	o := newObservation()
+	o.relay.Spec.Replicas = new(int32(1))
+	if got, want := reconciled(o).message, "every object is as wanted; "+noteOpen; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
