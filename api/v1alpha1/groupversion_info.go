@@ -21,6 +21,9 @@ const (
 	LabelHostAccess = Group + "/host-access"
 	// HostAccessAllowed is the one value of LabelHostAccess that allows.
 	HostAccessAllowed = "allowed"
+	// AnnotationPaused on a MoQRelay, with the value "true", keeps the operator from
+	// changing its children. The status is still written.
+	AnnotationPaused = Group + "/paused"
 )
 
 var (

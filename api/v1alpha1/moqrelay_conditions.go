@@ -50,6 +50,9 @@ const (
 const (
 	// ReasonApplied (True): every child equals our intent.
 	ReasonApplied = "Applied"
+	// ReasonPaused (False): the annotation moqrelay.io/paused keeps the operator from
+	// changing children. The user removes it.
+	ReasonPaused = "Paused"
 	// ReasonNameConflict (False): an object of a child's name exists that is not
 	// ours; it is never touched. The user renames one of the two.
 	ReasonNameConflict = "NameConflict"

@@ -61,6 +61,16 @@ func podSpec(in podInput) corev1.PodSpec {
 	}
 }
 
+// ModeOf tells the socket buffers' mode of a pod that was rendered here.
+func ModeOf(pod *corev1.PodSpec) v1alpha1.SocketBuffersMode {
+	for i := range pod.Volumes {
+		if pod.Volumes[i].Name == volumeProc {
+			return v1alpha1.SocketBuffersRaiseNode
+		}
+	}
+	return v1alpha1.SocketBuffersVerify
+}
+
 func gracePeriod(drain v1alpha1.DrainSpec) int64 {
 	seconds := int64(defaultDrainSeconds)
 	if drain.TimeoutSeconds != nil {

@@ -267,6 +267,9 @@ func TestAutoRaisesOnlyWhereTheNamespaceAllowsIt(t *testing.T) {
 		if objects.SocketBuffersMode != row.want {
 			t.Errorf("%+v gives %s", row, objects.SocketBuffersMode)
 		}
+		if got := render.ModeOf(&objects.Deployment.Spec.Template.Spec); got != row.want {
+			t.Errorf("%+v: the pod reads as %s", row, got)
+		}
 		if !strings.Contains(objects.Config.Data["relay.yaml"], "mode: "+string(row.want)) {
 			t.Errorf("%+v: the configuration does not say so:\n%s", row, objects.Config.Data["relay.yaml"])
 		}
