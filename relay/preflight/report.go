@@ -1,8 +1,14 @@
 package preflight
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/moqrelay/operator/relay/config"
 )
 
 // SchemaVersion is the value of [Report.V].
@@ -111,10 +117,87 @@ type Cert struct {
 	SHA256 string `json:"sha256,omitempty"`
 }
 
+// JSON returns the report as one line of at most [MaxReport] bytes. What does
+// not fit is left out, the least needed first.
+func (r Report) JSON() []byte {
+	r.Certs = slices.Clone(r.Certs)
+	for _, shrink := range shrinkers {
+		if data := encode(r); len(data) <= MaxReport {
+			return data
+		}
+		shrink(&r)
+	}
+	for len(r.Certs) > 0 && len(encode(r)) > MaxReport {
+		r.Certs = r.Certs[:len(r.Certs)-1]
+	}
+	return encode(r)
+}
+
+// shrinkers each make a report smaller. After all of them only the number of
+// certificates can make it too large.
+var shrinkers = []func(r *Report){
+	func(r *Report) { eachCert(r, func(c *Cert) { c.SHA256 = "" }) },
+	func(r *Report) { eachCert(r, func(c *Cert) { c.Names = nil }) },
+	func(r *Report) { r.Msg = cut(r.Msg, 200) },
+	func(r *Report) {
+		r.Certs = slices.DeleteFunc(r.Certs, func(c Cert) bool { return c.Err == "" })
+		r.Node, r.Kernel = cut(r.Node, 64), cut(r.Kernel, 64)
+	},
+}
+
+// eachCert changes every certificate.
+func eachCert(r *Report, change func(c *Cert)) {
+	for i := range r.Certs {
+		change(&r.Certs[i])
+	}
+}
+
+// cut returns text with at most that many bytes of it, all printable ASCII so
+// that none becomes six in JSON.
+func cut(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) > most {
+		text = text[:most-3] + "..."
+	}
+	return text
+}
+
+// encode is the JSON form, with <, > and & as they are.
+func encode(r Report) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	// Strings, numbers and times within four-digit years: nothing that can fail.
+	_ = e.Encode(r)
+	return bytes.TrimSpace(b.Bytes())
+}
+
 // ParseReport reads the JSON form, as from a termination message. Fields that
 // it does not know are ignored.
 func ParseReport(text string) (Report, error) {
 	var r Report
-	err := json.Unmarshal([]byte(text), &r)
-	return r, err
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return Report{}, fmt.Errorf("read preflight report: %w", err)
+	}
+	return r, nil
+}
+
+// Exit returns the exit code of a process that made this report: 0 when the
+// relay may start, else [ExitCode]. Buffers that are too small stop it only
+// where they are required.
+func (r Report) Exit(requirement config.BufferRequirement) int {
+	switch r.Err {
+	case "":
+		return 0
+	case ReasonReceiveBelowRequested, ReasonSendBelowRequested, ReasonRaiseRefused:
+		if requirement != config.Required {
+			return 0
+		}
+	}
+	return ExitCode
 }

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package preflight
+
+import "context"
+
+// kernel is not told outside Linux.
+func kernel() string { return "" }
+
+// readLimits has nothing to read outside Linux.
+func readLimits() limits { return limits{} }
+
+// ask cannot tell what was granted outside Linux.
+func ask(limits) (got limits, gso bool, err error) { return limits{}, false, errUnsupported }
+
+// raise has nothing to raise outside Linux.
+func raise(context.Context, limits, Options) (node limits, raised bool, err error) {
+	return limits{}, false, errUnsupported
+}
