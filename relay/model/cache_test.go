@@ -1,0 +1,186 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func wantHeld(t *testing.T, o *Origin, want int64) {
+	t.Helper()
+	if got, _ := o.CacheBytes(); got != want {
+		t.Fatalf("the cache holds %d bytes, want %d", got, want)
+	}
+}
+
+// sweeping runs the origin in the background until the test ends.
+func sweeping(t *testing.T, o *Origin) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() { _ = o.Run(ctx) }()
+}
+
+func TestChargeIsBytesAndAFixedPriceForFrameAndGroup(t *testing.T) {
+	o := NewOrigin(Config{})
+	p, sub := newSubscribed(t, o, Options{})
+	wantHeld(t, o, 0)
+	w := wantGroup(t, p, 0, Window{})
+	wantHeld(t, o, 256)
+	wantFrame(t, w, make([]byte, 1000))
+	wantHeld(t, o, 256+128+5+1000)
+	if err := w.BeginFrame(t.Context(), head(100), 0, 100); err != nil {
+		t.Fatal(err)
+	}
+	wantHeld(t, o, 256+2*(128+5)+1000)
+	sub.Close()
+	p.Fail(ErrSourceGone)
+	wantHeld(t, o, 0)
+}
+
+func TestAGroupThatIsNotTheLatestGoesWhenItWasNotUsedForItsAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewOrigin(Config{Cache: CacheConfig{MaxAge: 10 * time.Second}})
+		sweeping(t, o)
+		p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour})
+		filled(t, p, 1)
+		r := wantReader(t, sub, 1)
+		filled(t, p, 2)
+		advance(9500 * time.Millisecond) // swept as used at 1 s, so it stays until 11 s
+		wantDone(t, r.Cut(), false)
+		take(t, r, 1)
+		advance(10 * time.Second)
+		wantDone(t, r.Cut(), false) // reading made it young again
+		advance(2 * time.Second)
+		wantDone(t, r.Cut(), true)
+		wantError(t, r.Err(), ErrExpired)
+		wantHeld(t, o, 256+128+1) // the latest has no age
+		sub.Close()
+		p.Close()
+	})
+}
+
+func TestAPublisherMayAskForLessAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewOrigin(Config{})
+		sweeping(t, o)
+		source := newPublisher()
+		o.Announce(Route{Path: "room", Source: source})
+		sub := wantSubscription(t, o, Options{Passive: true})
+		p := <-source.pulled
+		p.Accept(Info{Timescale: 1000, MaxAge: 2 * time.Second})
+		filled(t, p, 1, 2)
+		advance(3500 * time.Millisecond)
+		wantHeld(t, o, 256+128+1)
+		sub.Close()
+		advance(2 * time.Second)
+		wantHeld(t, o, 0)
+	})
+}
+
+func TestTheCeilingHoldsAndTheLeastRecentGroupGoesFirst(t *testing.T) {
+	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: 5 * (256 + 128 + 1)}})
+	p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour})
+	filled(t, p, 1, 2, 3, 4, 5)
+	for i := range uint64(5) {
+		p.track.groups[i+1].touched.Store(i == 0) // as if swept, and group 1 read since
+	}
+	wantHeld(t, o, 5*385)
+	filled(t, p, 6)
+	if held, _ := o.CacheBytes(); held > 5*385 {
+		t.Fatalf("%d bytes are held, over the ceiling of %d", held, 5*385)
+	}
+	if got := sortedKeys(p.track.groups); len(got) != 5 || got[0] != 1 || got[1] != 3 {
+		t.Fatalf("groups %v are held, want 1 3 4 5 6: group 2 was the least recently used", got)
+	}
+	sub.Close()
+}
+
+func TestAFullCacheDropsTheFrontOfTheLatestGroupThenRefuses(t *testing.T) {
+	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: 10_000}})
+	p, sub := newSubscribed(t, o, Options{})
+	w := wantGroup(t, p, 0, Window{})
+	for range 20 {
+		wantFrame(t, w, make([]byte, 1000))
+	}
+	if held, _ := o.CacheBytes(); held > 10_000 || held < 10_000-1133 {
+		t.Fatalf("%d bytes are held of one long group, want just below 10,000", held)
+	}
+	wantError(t, wantReader0(sub), ErrLagged)
+	err := w.WriteFrame(t.Context(), head(12_000), 0, make([]byte, 12_000))
+	if err == nil { // the frame itself was admitted before it filled the cache; the next is not
+		err = w.WriteFrame(t.Context(), head(1), 0, []byte{1})
+	}
+	wantError(t, err, ErrNoCapacity)
+	sub.Close()
+	p.Fail(ErrSourceGone)
+	wantHeld(t, o, 0)
+}
+
+// wantReader0 returns why the only waiting reader was cut.
+func wantReader0(sub *Subscription) error {
+	sub.track.mu.Lock()
+	defer sub.track.mu.Unlock()
+	return sub.waiting[0].Err()
+}
+
+func TestAGroupLongerThanItsTailKeepsItsNewestFrames(t *testing.T) {
+	o := NewOrigin(Config{GroupTail: 100_000, MaxFrame: 100_000})
+	p, sub := newSubscribed(t, o, Options{})
+	w := wantGroup(t, p, 0, Window{})
+	for range 1000 {
+		wantFrame(t, w, make([]byte, 1000))
+	}
+	held, _ := o.CacheBytes()
+	if held > 100_000 || held < 100_000-1133 {
+		t.Fatalf("%d bytes are held, want just below the tail of 100,000", held)
+	}
+	g := w.group
+	if frames := g.begun.Load() - g.first; frames != uint64(held-256)/1133 {
+		t.Fatalf("%d frames are held for %d bytes", frames, held)
+	}
+	var chunks int64
+	for c := g.head; c != nil; c = c.next.Load() {
+		chunks += int64(len(c.data))
+	}
+	if chunks > held+2*maxChunk {
+		t.Fatalf("chunks of %d bytes stand behind a charge of %d", chunks, held)
+	}
+	sub.Close()
+}
+
+func TestFramesOverTheLimitEndOnlyTheirGroup(t *testing.T) {
+	o := NewOrigin(Config{MaxFrame: 1000})
+	p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour})
+	w := wantGroup(t, p, 0, Window{})
+	r := wantReader(t, sub, 0)
+	wantError(t, w.BeginFrame(t.Context(), head(1001), 0, 1001), ErrFrameTooLarge)
+	_, err := r.Next(t.Context())
+	wantError(t, err, ErrFrameTooLarge)
+	filled(t, p, 1)
+	wantGroups(t, sub, 1)
+}
+
+func TestAWriterThatOutlivesItsGroupLeavesNoCharge(t *testing.T) {
+	o := NewOrigin(Config{})
+	p, sub := newSubscribed(t, o, Options{})
+	w := wantGroup(t, p, 0, Window{})
+	if err := w.BeginFrame(t.Context(), head(100), 0, 100); err != nil {
+		t.Fatal(err)
+	}
+	b, err := w.Buffer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub.Close()
+	p.Fail(ErrSourceGone)
+	w.Commit(len(b)) // the read that was under way when the track ended
+	wantHeld(t, o, 0)
+	if _, err := w.Buffer(t.Context()); err == nil {
+		t.Fatal("an ended group still takes bytes")
+	}
+	if err := w.BeginFrame(t.Context(), nil, 0, 1); !errors.Is(err, ErrSourceGone) {
+		t.Fatalf("an ended group answers %v, want the reason of its end", err)
+	}
+}
