@@ -1,0 +1,135 @@
+package session
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/transport"
+)
+
+// headBuffer is the size of the buffer that frame heads are read through. Small
+// frames come through it too; the payload of others does not.
+const headBuffer = 4 << 10
+
+var headBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, headBuffer) }}
+
+// OpenBuffer returns a pooled reader of 4 KiB over in. Give it back with
+// [CloseBuffer] when nothing more is read.
+func OpenBuffer(in io.Reader) *bufio.Reader {
+	b := headBuffers.Get().(*bufio.Reader)
+	b.Reset(in)
+	return b
+}
+
+// CloseBuffer gives a reader of [OpenBuffer] back.
+func CloseBuffer(b *bufio.Reader) {
+	b.Reset(nil)
+	headBuffers.Put(b)
+}
+
+// Head is what stands in front of one frame.
+type Head struct {
+	// Stored is the head in the model's form. It is valid until the next head is read.
+	Stored []byte
+	// Timestamp is absolute, in units of the track's timescale.
+	Timestamp int64
+	// Size is the payload's length in bytes.
+	Size int64
+}
+
+// Heads reads the heads of a group's frames.
+type Heads interface {
+	// Next reads the next head and nothing behind it. It returns io.EOF itself
+	// when the stream ended cleanly before it.
+	Next(in *bufio.Reader) (Head, error)
+}
+
+// Ingest reads frames from stream into group until the stream ends, and ends the
+// group with it: it finishes the group after the peer's FIN and aborts it
+// otherwise. in is the buffer over stream, with the group's header already read.
+// When the group wants no more bytes, or ctx is done, the stream is stopped.
+//
+// It returns nil when the group was finished, and else what it was aborted with.
+func Ingest(ctx context.Context, stream transport.ReceiveStream, in *bufio.Reader, group *model.GroupWriter, heads Heads) error {
+	over := make(chan struct{})
+	var helper sync.WaitGroup
+	helper.Go(func() {
+		select {
+		case <-group.Done():
+			stream.Stop(StreamCode(group.Err()))
+		case <-ctx.Done():
+			stream.Stop(CodeCancelled)
+		case <-over:
+		}
+	})
+	err := ingestFrames(ctx, in, group, heads)
+	close(over)
+	helper.Wait()
+	if err == nil {
+		return group.Finish()
+	}
+	if ended := group.Err(); ended != nil {
+		err = ended // the stream's error only follows from it
+	} else if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	group.Abort(err)
+	stream.Stop(StreamCode(err))
+	return err
+}
+
+// ingestFrames reads frames until a clean end.
+func ingestFrames(ctx context.Context, in *bufio.Reader, group *model.GroupWriter, heads Heads) error {
+	for {
+		head, err := heads.Next(in)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return ingestError(err)
+		}
+		if err := group.BeginFrame(ctx, head.Stored, head.Timestamp, head.Size); err != nil {
+			return err
+		}
+		if err := ingestPayload(ctx, in, group, head.Size); err != nil {
+			return err
+		}
+	}
+}
+
+// ingestPayload reads the payload of the frame that has begun.
+func ingestPayload(ctx context.Context, in *bufio.Reader, group *model.GroupWriter, left int64) error {
+	for left > 0 {
+		room, err := group.Buffer(ctx)
+		if err != nil {
+			return err
+		}
+		n, err := in.Read(room[:min(int64(len(room)), left)])
+		group.Commit(n)
+		left -= int64(n)
+		if err == io.EOF && left > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil && err != io.EOF {
+			return ingestError(err)
+		}
+	}
+	return nil
+}
+
+// ingestError turns the end of a stream into the end of its group: the peer's
+// code travels on.
+func ingestError(err error) error {
+	if reset, ok := errors.AsType[*transport.StreamError](err); ok && reset.Remote {
+		return &model.AbortError{Code: reset.Code}
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: %w", ErrWrongSize, err)
+	}
+	return err
+}

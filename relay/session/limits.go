@@ -1,0 +1,74 @@
+package session
+
+import (
+	"sync/atomic"
+
+	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/transport"
+)
+
+// Limits bound what one session may hold. A zero field means its default.
+type Limits struct {
+	// Subscriptions is the most requests for tracks that the peer may have open,
+	// questions about a track's properties included; default 1024. One more is
+	// refused.
+	Subscriptions int
+	// Announcements is the most announcements of the peer that are used, and the
+	// most Announce streams it may open; default 1024. More are ignored.
+	Announcements int
+	// ControlMessage is the longest body of a control message in bytes; default
+	// 65,536. A longer one ends the session.
+	ControlMessage int
+}
+
+// WithDefaults returns the limits with every zero field at its default.
+func (l Limits) WithDefaults() Limits {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{{&l.Subscriptions, 1024}, {&l.Announcements, 1024}, {&l.ControlMessage, 64 << 10}} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	return l
+}
+
+// Counters count what went wrong in sessions. One may serve many sessions.
+type Counters struct {
+	// Malformed counts streams that were ended because their bytes could not be read.
+	Malformed atomic.Int64
+	// Unknown counts streams of a type that is not known.
+	Unknown atomic.Int64
+	// Refused counts requests for tracks that were refused.
+	Refused atomic.Int64
+	// Discarded counts announcements that were ignored: over the limit, or with a
+	// path or a hop list that nobody may carry.
+	Discarded atomic.Int64
+	// Stray counts group streams that belonged to no subscription.
+	Stray atomic.Int64
+}
+
+// NewWindow returns the window that paces the groups arriving on conn: the
+// smaller of what we grant the peer on a stream and on the connection, and a
+// guard that keeps one stream's worth of connection credit free of paused
+// groups. It is shared by all groups of the session; see [CapWindow]. A transport
+// that does not say what it grants gives the zero window, which never pauses.
+func NewWindow(conn transport.Conn) model.Window {
+	w := conn.Windows()
+	bytes := w.Stream
+	if w.Connection > 0 && (bytes == 0 || w.Connection < bytes) {
+		bytes = w.Connection
+	}
+	if bytes == 0 || w.Connection == 0 {
+		return model.Window{Bytes: bytes}
+	}
+	return model.Window{Bytes: bytes, Credit: model.NewCredit(w.Connection - bytes), Reserve: bytes}
+}
+
+// CapWindow returns w for a group that begins now, at most ceiling bytes. What a
+// pause reserves stays as it is: it is the transport that holds it.
+func CapWindow(w model.Window, ceiling int64) model.Window {
+	w.Bytes = min(w.Bytes, ceiling)
+	return w
+}

@@ -1,0 +1,34 @@
+// Package lite is one peer that speaks moq-lite, in any version that package
+// wire/lite has. It joins a [transport.Conn] to a [model.Origin].
+//
+// Read [Config] and [Session] first. [Session.Run] is the whole conversation:
+// it says SETUP, accepts streams, asks for announcements, and returns when all
+// of that is over. What the peer asks of us is the publisher half (announce_out.go,
+// publisher.go, track.go); what we ask of the peer is the subscriber half
+// (announce_in.go, subscriber.go, groups.go). The session is the [model.Source]
+// of the routes that the peer announces.
+//
+// Names on the wire are below the session's root: the path of the client's
+// request, or Config.Root. The origin knows absolute ones.
+//
+// # Goroutines
+//
+// All belong to the session, end with it, and Run waits for them. A session has
+// Run itself, two that accept streams, one that hears announcements and two for
+// each Announce stream of the peer. A viewer's subscription has two (one reads the
+// Subscribe stream, one hands out groups) and two for each group that is being
+// sent. So a viewer of one track costs ten goroutines beside its transport's. An upstream
+// subscription has two and each group that arrives has two.
+//
+// # Errors
+//
+// Three sizes, decided in streams.go: an [Error] ends the session with its code;
+// bytes that cannot be read end their stream and are counted; a refusal resets
+// its stream with the code of [session.StreamCode]. Nothing that one peer sends
+// reaches another session but groups, announcements and a publisher's own codes.
+//
+// # Not here
+//
+// FETCH is answered NOT_FOUND, Probe streams are refused (level 0 is declared),
+// datagrams are not read, and group streams are not ranked against each other.
+package lite

@@ -1,0 +1,103 @@
+package lite
+
+import (
+	"fmt"
+
+	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/transport"
+	"github.com/moqrelay/operator/relay/wire"
+	"github.com/moqrelay/operator/relay/wire/lite"
+)
+
+// GoAway asks the peer to leave, and refuses its new requests for tracks from now
+// on; what runs goes on. uri is where to go instead, "" for nowhere in
+// particular; only servers send one. 03 has no way to say it: the session only
+// stops taking requests. Later calls do nothing.
+func (s *Session) GoAway(uri string) {
+	if s.draining.Swap(true) {
+		return
+	}
+	if s.conn.Info().Client {
+		uri = ""
+	}
+	s.leave <- uri
+}
+
+// sayGoaway writes GOAWAY. The stream stays open until the session ends: its FIN
+// would say that we are ready to end.
+func (s *Session) sayGoaway(uri string) {
+	if !s.version.HasGoaway() {
+		return
+	}
+	st, err := s.conn.OpenStream(s.ctx)
+	if err != nil {
+		return
+	}
+	defer abandon(s.ctx, st, lite.StreamCancelled)()
+	msg := lite.Goaway{URI: uri}
+	b, err := msg.Append(wire.AppendVarint(nil, uint64(lite.BidiGoaway)), s.version)
+	if err != nil {
+		s.log.Warn("GOAWAY not sent", "error", err)
+		st.Reset(uint64(lite.StreamInternalError))
+		return
+	}
+	if _, err := st.Write(b); err != nil {
+		s.log.Debug("GOAWAY not sent", "error", err)
+		return
+	}
+	// A client may end its half at once and stay: that is its business.
+	_ = untilEnd(wire.NewStreamReader(st, 0))
+}
+
+// serveGoaway takes the peer's GOAWAY: nothing new is opened there, its routes
+// become the last choice, and what runs goes on until the peer closes.
+func (s *Session) serveGoaway(st transport.Stream, in *wire.StreamReader) error {
+	body, err := message(in, "GOAWAY")
+	if err != nil {
+		return err
+	}
+	msg, err := lite.DecodeGoaway(body, s.version)
+	if err != nil {
+		return err
+	}
+	if msg.URI != "" && !s.conn.Info().Client && s.version >= lite.Lite06 {
+		return violation("GOAWAY: a client named a URI")
+	}
+	if s.goneAway.Swap(true) {
+		return violation("a second GOAWAY")
+	}
+	s.log.Info("the peer is going away", "uri", clip(msg.URI))
+	s.heard.reprice()
+	if s.cfg.OnGoaway != nil {
+		s.cfg.OnGoaway(msg.URI)
+	}
+	if err := untilEnd(in); err != nil {
+		return err
+	}
+	return st.Close()
+}
+
+// clip shortens what a peer wrote for the log.
+func clip(text string) string {
+	const most = 200
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}
+
+// serveFetch refuses a FETCH that can be read.
+func (s *Session) serveFetch(in *wire.StreamReader) error {
+	body, err := message(in, "FETCH")
+	if err != nil {
+		return err
+	}
+	msg, err := lite.DecodeFetch(body, s.version)
+	if err != nil {
+		return err
+	}
+	s.counters.Refused.Add(1)
+	return fmt.Errorf("FETCH %q %q group %d: %w", msg.Broadcast, msg.Track, msg.Group, errNoFetch)
+}
+
+var errNoFetch = fmt.Errorf("not served: %w", model.ErrNotFound)

@@ -1,0 +1,221 @@
+package lite
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/moqrelay/operator/relay/session"
+	"github.com/moqrelay/operator/relay/transport"
+	"github.com/moqrelay/operator/relay/wire/lite"
+)
+
+// receiveGroup reads one group stream of the peer, behind its type, to its end.
+func (s *Session) receiveGroup(st transport.ReceiveStream, in *bufio.Reader) error {
+	msg, err := readGroup(in, s.version)
+	if err != nil {
+		return err
+	}
+	p := s.pulls.find(msg.SubscribeID)
+	if p == nil || !p.awaitAccepted() {
+		// Routine: the subscription has ended here while the group was under way.
+		s.counters.Stray.Add(1)
+		st.Stop(uint64(lite.StreamCancelled))
+		return nil
+	}
+	if msg.FrameStart != 0 {
+		// Never asked for. The model's groups begin with frame 0.
+		return fmt.Errorf("group %d begins with frame %d: %w", msg.Sequence, msg.FrameStart, session.ErrMalformed)
+	}
+	group, err := p.producer.Group(msg.Sequence, session.CapWindow(s.window, s.cfg.Origin.PacingCap()))
+	p.sawGroup(msg.Sequence)
+	if err != nil {
+		st.Stop(session.StreamCode(err))
+		return nil
+	}
+	err = session.Ingest(s.ctx, st, in, group, &heads{s: s})
+	if err == nil || s.ctx.Err() != nil {
+		return nil
+	}
+	if unreadable(err) || errors.Is(err, session.ErrWrongSize) {
+		s.counters.Malformed.Add(1)
+	}
+	s.log.Debug("group cut short", "pull", p.id, "group", msg.Sequence, "error", err)
+	return nil
+}
+
+// awaitAccepted waits until the peer has accepted the track: its group streams
+// may overtake the answer. It reports false where the answer does not come.
+func (p *pull) awaitAccepted() bool {
+	if p.isAccepted() {
+		return true
+	}
+	limit := time.NewTimer(groupWait)
+	defer limit.Stop()
+	select {
+	case <-p.accepted:
+		return true
+	case <-p.over:
+	case <-limit.C:
+	case <-p.ctx.Done():
+	}
+	return p.isAccepted()
+}
+
+// rememberedGroups is how many groups behind a gap are remembered.
+const rememberedGroups = 1024
+
+// sawGroup notes that a group has begun, or was refused.
+func (p *pull) sawGroup(sequence uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen[sequence] = struct{}{}
+	p.top = max(p.top, sequence+1)
+	p.checkLocked()
+	if len(p.seen) > rememberedGroups { // gaps, which need not be waited for
+		p.first = p.top - rememberedGroups/2
+		for s := range p.seen {
+			if s < p.first {
+				delete(p.seen, s)
+			}
+		}
+	}
+}
+
+// sawFirst notes the first group that will come.
+func (p *pull) sawFirst(sequence uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.first = sequence
+	p.checkLocked()
+}
+
+// sawDrop notes that groups will not come.
+func (p *pull) sawDrop(start, end uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// A peer may name any range; beyond the bound the wait is timed.
+	for sequence := start; sequence <= end && sequence-start < rememberedGroups; sequence++ {
+		p.seen[sequence] = struct{}{}
+	}
+	p.checkLocked()
+}
+
+// sawEnd notes the exclusive end of the track.
+func (p *pull) sawEnd(end uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end, p.known = end, true
+	p.checkLocked()
+}
+
+// checkLocked closes all when nothing is missing any more, and forgets what lies
+// in front of the first gap.
+func (p *pull) checkLocked() {
+	for {
+		if _, ok := p.seen[p.first]; !ok {
+			break
+		}
+		delete(p.seen, p.first)
+		p.first++
+	}
+	if !p.known || p.first < p.end {
+		return
+	}
+	select {
+	case <-p.all:
+	default:
+		close(p.all)
+	}
+}
+
+// awaitGroups waits, after the publisher's FIN, for groups on streams that the
+// FIN has overtaken.
+func (p *pull) awaitGroups() {
+	limit := time.NewTimer(lateGroups)
+	defer limit.Stop()
+	select {
+	case <-p.all:
+	case <-limit.C:
+	case <-p.producer.Done():
+	case <-p.s.ctx.Done():
+	}
+}
+
+// readGroup reads GROUP.
+func readGroup(in *bufio.Reader, v lite.Version) (lite.Group, error) {
+	for need := 1; ; need = in.Buffered() + 1 {
+		b, err := peek(in, need, lite.MaxGroupLen)
+		if err != nil {
+			return lite.Group{}, fmt.Errorf("GROUP: %w", unexpected(err))
+		}
+		msg, n, err := lite.ParseGroup(b, v)
+		if err != nil {
+			// Its length, too, is a fault of this stream alone.
+			return lite.Group{}, fmt.Errorf("%w: %v", session.ErrMalformed, err)
+		}
+		if n > 0 {
+			_, err = in.Discard(n)
+			return msg, err
+		}
+	}
+}
+
+// peek waits until need bytes are there and returns all that are, at most limit.
+func peek(in *bufio.Reader, need, limit int) ([]byte, error) {
+	if _, err := in.Peek(need); err != nil {
+		return nil, err
+	}
+	return in.Peek(min(in.Buffered(), limit))
+}
+
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// heads reads the frame heads of one group and brings them to the model's form,
+// which is that of 05 and later.
+type heads struct {
+	s      *Session
+	last   int64 // timestamp of the frame before
+	stored [lite.MaxFrameHead]byte
+}
+
+// Next implements [session.Heads].
+func (h *heads) Next(in *bufio.Reader) (session.Head, error) {
+	for need := 1; ; need = in.Buffered() + 1 {
+		b, err := peek(in, need, lite.MaxFrameHead)
+		if err != nil && in.Buffered() > 0 {
+			err = unexpected(err)
+		}
+		if err != nil {
+			return session.Head{}, err
+		}
+		head, n, err := lite.ParseFrameHead(b, h.s.version, h.last)
+		if err != nil {
+			return session.Head{}, fmt.Errorf("%w: %w", session.ErrMalformed, err)
+		}
+		if n > 0 {
+			_, _ = in.Discard(n) // they were peeked at
+			return h.store(head)
+		}
+	}
+}
+
+// store returns a head in the model's form.
+func (h *heads) store(head lite.FrameHead) (session.Head, error) {
+	if !h.s.version.HasTimestamps() {
+		head.Timestamp = h.s.arrival()
+	}
+	b, err := head.Append(h.stored[:0], lite.Lite06, h.last)
+	if err != nil {
+		return session.Head{}, fmt.Errorf("%w: %w", session.ErrMalformed, err)
+	}
+	h.last = head.Timestamp
+	return session.Head{Stored: b, Timestamp: head.Timestamp, Size: int64(head.Size)}, nil
+}

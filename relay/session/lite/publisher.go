@@ -1,0 +1,379 @@
+package lite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/session"
+	"github.com/moqrelay/operator/relay/transport"
+	"github.com/moqrelay/operator/relay/wire"
+	"github.com/moqrelay/operator/relay/wire/lite"
+)
+
+// requests are the tracks that the peer asks us for.
+type requests struct {
+	mu   sync.Mutex
+	byID map[uint64]struct{} // Subscribe streams that run, by the peer's id
+	open int                 // Subscribe and Track streams
+	live map[model.Path]int  // Subscribe streams by broadcast
+}
+
+func (r *requests) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open
+}
+
+// open takes a request into the books. Call the returned function when it is over.
+func (s *Session) openRequest() (over func(), err error) {
+	if s.draining.Load() {
+		return nil, session.ErrGoingAway
+	}
+	r := &s.requests
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if most := s.cfg.Limits.Subscriptions; r.open >= most {
+		return nil, fmt.Errorf("%w of %d requests", session.ErrLimit, most)
+	}
+	r.open++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.open--
+	}, nil
+}
+
+// claim takes a subscribe id, which must not be in use.
+func (r *requests) claim(id uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, used := r.byID[id]; used {
+		return false
+	}
+	r.byID[id] = struct{}{}
+	return true
+}
+
+func (r *requests) release(id uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byID, id)
+}
+
+// enter and exit count the running subscriptions of a broadcast; exit reports
+// whether it was the last one.
+func (r *requests) enter(path model.Path) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live == nil {
+		r.live = make(map[model.Path]int)
+	}
+	r.live[path]++
+}
+
+func (r *requests) exit(path model.Path) (last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live[path]--; r.live[path] > 0 {
+		return false
+	}
+	delete(r.live, path)
+	return true
+}
+
+// serveSubscribe answers one SUBSCRIBE and serves it to its end.
+func (s *Session) serveSubscribe(st transport.Stream, in *wire.StreamReader) error {
+	body, err := message(in, "SUBSCRIBE")
+	if err != nil {
+		return err
+	}
+	req, err := lite.DecodeSubscribe(body, s.version)
+	if err != nil {
+		return s.refused(err)
+	}
+	if !s.requests.claim(req.ID) {
+		return violation("SUBSCRIBE: id %d is in use", req.ID)
+	}
+	d, err := s.newDelivery(st, req)
+	if err != nil {
+		s.requests.release(req.ID)
+		return s.refused(fmt.Errorf("SUBSCRIBE %q %q: %w", req.Broadcast, req.Track, err))
+	}
+	return d.serve(in)
+}
+
+// refused counts a request that is refused with err.
+func (s *Session) refused(err error) error {
+	if !unreadable(err) && s.ctx.Err() == nil {
+		s.counters.Refused.Add(1)
+	}
+	return err
+}
+
+// subscribe asks the origin for a track on behalf of the peer.
+func (s *Session) subscribe(broadcast, track string, options model.Options) (*model.Subscription, model.Path, error) {
+	if err := s.awaitSetup(); err != nil {
+		return nil, "", err
+	}
+	path, err := s.absolute(broadcast)
+	if err != nil || s.cfg.Role == lite.RoleSubscriber {
+		return nil, "", model.ErrUnroutable
+	}
+	sub, err := s.cfg.Origin.Subscribe(path, track, s.identity(), options)
+	return sub, path, err
+}
+
+// delivery is one subscription of the peer while it runs.
+type delivery struct {
+	s    *Session
+	st   transport.Stream
+	id   uint64
+	path model.Path
+	sub  *model.Subscription
+	over func() // gives back what was claimed
+
+	groups   sync.WaitGroup // those being sent
+	accepted bool           // SUBSCRIBE_OK was written; of the delivering goroutine
+}
+
+func (s *Session) newDelivery(st transport.Stream, req *lite.Subscribe) (*delivery, error) {
+	closed, err := s.openRequest()
+	if err != nil {
+		return nil, err
+	}
+	sub, path, err := s.subscribe(req.Broadcast, req.Track, s.options(&req.Preferences))
+	if err != nil {
+		closed()
+		return nil, err
+	}
+	s.requests.enter(path)
+	d := &delivery{s: s, st: st, id: req.ID, path: path, sub: sub}
+	d.over = sync.OnceFunc(func() {
+		sub.Close()
+		s.requests.release(req.ID)
+		closed()
+	})
+	return d, nil
+}
+
+// serve delivers groups until the track ends or the peer has enough.
+func (d *delivery) serve(in *wire.StreamReader) error {
+	ctx, cancel := context.WithCancelCause(d.s.ctx)
+	defer cancel(nil)
+	var delivered error
+	var late *time.Timer // stops the peer's half, which may outlive ours by endWait
+	var task sync.WaitGroup
+	task.Go(func() {
+		delivered = d.deliver(ctx)
+		d.finish(delivered)
+		late = time.AfterFunc(endWait, func() { d.st.Stop(uint64(lite.StreamCancelled)) })
+		cancel(errDelivered)
+	})
+	cancel(d.readUpdates(in))
+	unblock := time.AfterFunc(endWait, func() { d.st.Reset(uint64(lite.StreamCancelled)) })
+	task.Wait()
+	unblock.Stop()
+	late.Stop()
+	switch cause := context.Cause(ctx); {
+	case cause == errDelivered && delivered == nil:
+		return nil // finish has closed the stream
+	case cause == errDelivered:
+		return fmt.Errorf("subscription %d: %w", d.id, delivered)
+	case cause == errPeerLeft:
+		return d.st.Close()
+	default:
+		return fmt.Errorf("subscription %d: %w", d.id, cause)
+	}
+}
+
+// errDelivered ends a subscription whose track is at its end.
+var errDelivered = errors.New("all is delivered")
+
+// readUpdates applies SUBSCRIBE_UPDATE until the peer leaves.
+func (d *delivery) readUpdates(in *wire.StreamReader) error {
+	for {
+		body, err := in.Message()
+		if peerLeft(err) {
+			return errPeerLeft
+		}
+		if err != nil {
+			return fmt.Errorf("SUBSCRIBE_UPDATE: %w", err)
+		}
+		msg, err := lite.DecodeSubscribeUpdate(body, d.s.version)
+		if err != nil {
+			return err
+		}
+		d.sub.Update(d.s.options(&msg.Preferences))
+	}
+}
+
+// deliver hands out groups until there are no more. It returns nil when all
+// groups below the end were sent, reset or dropped.
+func (d *delivery) deliver(ctx context.Context) error {
+	defer d.groups.Wait()
+	if err := d.accept(ctx); err != nil {
+		return err
+	}
+	// One group at a time waits for the peer's stream credit. The next one is
+	// chosen only then, so that it is the newest.
+	opening := make(chan struct{}, 1)
+	for {
+		select {
+		case opening <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		r, err := d.sub.Next(ctx)
+		if err == io.EOF {
+			return d.end()
+		}
+		if err != nil {
+			return err
+		}
+		if err := d.begin(r); err != nil {
+			r.Close()
+			return err
+		}
+		d.groups.Go(func() { d.send(ctx, r, func() { <-opening }) })
+	}
+}
+
+// accept says SUBSCRIBE_OK where that comes first, and is all the acceptance there is.
+func (d *delivery) accept(ctx context.Context) error {
+	if d.s.version.HasSubscribeEnd() {
+		return nil
+	}
+	info, err := d.sub.Info(ctx)
+	if err != nil {
+		return err
+	}
+	ok := lite.SubscribeOK{Preferences: lite.Preferences{
+		Priority: d.sub.Options().Priority,
+		MaxAge:   milliseconds(info.MaxAge),
+	}}
+	return d.respond(&ok)
+}
+
+// begin says SUBSCRIBE_OK with the first group, where it carries that.
+func (d *delivery) begin(r *model.Reader) error {
+	select {
+	case <-d.st.Stopped():
+		return errStopped // it can still send groups, but nobody waits for them
+	default:
+	}
+	if d.accepted {
+		return nil
+	}
+	first, ok := d.sub.First()
+	if !ok {
+		first = r.Sequence()
+	}
+	return d.respond(&lite.SubscribeOK{Group: first})
+}
+
+// end says where the track ends. Groups may still be on their way.
+func (d *delivery) end() error {
+	if !d.s.version.HasSubscribeEnd() {
+		return nil
+	}
+	end, _ := d.sub.End()
+	return d.respond(&lite.SubscribeEnd{Group: end})
+}
+
+func (d *delivery) respond(msg lite.Response) error {
+	b, err := msg.Append(nil, d.s.version)
+	if err != nil {
+		return err
+	}
+	d.accepted = true
+	_, err = d.st.Write(b)
+	return err
+}
+
+// finish ends our direction of the stream after delivery, unless the peer left
+// first. What the subscription held is given back at once: the peer's half may
+// never end.
+func (d *delivery) finish(delivered error) {
+	d.over()
+	last := d.s.requests.exit(d.path)
+	ended, failed := errors.AsType[*transport.StreamError](delivered)
+	switch {
+	case delivered == nil:
+		_ = d.st.Close()
+	case errors.Is(delivered, errPeerLeft) || failed && ended.Remote:
+		return
+	default:
+		d.st.Reset(session.StreamCode(delivered))
+		d.st.Stop(session.StreamCode(delivered))
+	}
+	if last && d.accepted && !d.s.version.HasSubscribeEnd() && d.s.ctx.Err() == nil {
+		// No end of the stream reaches a JavaScript player of these versions: only
+		// the end of the announcement does.
+		d.s.announced.retract(d.path)
+	}
+}
+
+// send sends one group.
+func (d *delivery) send(ctx context.Context, r *model.Reader, opened func()) {
+	group := lite.Group{SubscribeID: d.id, Sequence: r.Sequence(), FrameStart: r.First()}
+	header, err := group.Append(wire.AppendVarint(make([]byte, 0, 32), uint64(lite.UniGroup)), d.s.version)
+	if err != nil {
+		opened()
+		r.Close()
+		return
+	}
+	err = session.SendGroup(ctx, d.s.conn, r, d.s.form(header, r.First()), opened)
+	if err != nil && d.s.ctx.Err() == nil {
+		d.s.log.Debug("group cut short", "subscription", d.id, "group", group.Sequence, "error", err)
+	}
+}
+
+// form is how the version writes a group that starts with frame first.
+func (s *Session) form(header []byte, first uint64) session.Form {
+	form := session.Form{Header: header}
+	if first == 0 && s.version.HasTimestamps() {
+		return form // as it is stored
+	}
+	form.FirstOnly = s.version.HasTimestamps()
+	form.Head = func(b []byte, f model.Frame) []byte {
+		// The model holds no frame that does not fit.
+		b, _ = lite.FrameHead{Timestamp: f.Timestamp, Size: uint64(f.Size)}.Append(b, s.version, 0)
+		return b
+	}
+	return form
+}
+
+// options are the model's for what a subscriber asks.
+func (s *Session) options(p *lite.Preferences) model.Options {
+	o := model.Options{
+		Priority:    p.Priority,
+		Ordered:     p.Ordered,
+		MaxLatency:  duration(p.MaxAge),
+		End:         p.GroupEnd.Value,
+		HasEnd:      p.GroupEnd.Set,
+		FrameStart:  p.FrameStart,
+		FrameEnd:    p.FrameEnd.Value,
+		HasFrameEnd: p.FrameEnd.Set,
+	}
+	switch {
+	case s.version.HasGroupFloor():
+		o.Start = model.Start{Mode: model.StartFloor, Group: p.GroupStart.Value}
+	case p.GroupStart.Set:
+		o.Start = model.Start{Mode: model.StartGroup, Group: p.GroupStart.Value}
+	}
+	return o
+}
+
+// duration turns milliseconds on the wire into a duration, as far as it reaches.
+func duration(ms uint64) time.Duration {
+	const most = uint64(1<<63-1) / uint64(time.Millisecond)
+	return time.Duration(min(ms, most)) * time.Millisecond
+}
+
+// milliseconds is the inverse of duration.
+func milliseconds(d time.Duration) uint64 { return uint64(max(0, d.Milliseconds())) }

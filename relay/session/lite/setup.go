@@ -1,0 +1,218 @@
+package lite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/wire"
+	"github.com/moqrelay/operator/relay/wire/lite"
+)
+
+const (
+	// setupWait is how long we wait for the peer's SETUP before we take it as empty.
+	setupWait = 2 * time.Second
+	// setupSend is how long our own SETUP may wait for the peer's credit.
+	setupSend = 10 * time.Second
+)
+
+// peer is what we know of the other side.
+type peer struct {
+	ready chan struct{} // closed when SETUP is here, or is not waited for any more
+
+	mu     sync.Mutex // guards the rest
+	told   bool       // a Setup stream was seen
+	closed bool       // ready is closed
+	hop    uint64     // 0 = unknown
+	cost   uint64     // price of the link
+	root   model.Path
+}
+
+// release closes ready.
+func (p *peer) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.closed = true
+		close(p.ready)
+	}
+}
+
+// learnHop notes the peer's id where SETUP did not say it.
+func (p *peer) learnHop(hop uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hop == 0 {
+		p.hop = hop
+	}
+}
+
+func (p *peer) rootPath() model.Path {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.root
+}
+
+func (p *peer) price() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cost
+}
+
+// identity is on whose behalf the origin is asked.
+func (s *Session) identity() model.Peer {
+	s.peer.mu.Lock()
+	defer s.peer.mu.Unlock()
+	return model.Peer{ID: s.peer.hop, Source: s}
+}
+
+// sendSetup opens our Setup stream, which must be our very first, and says SETUP.
+func (s *Session) sendSetup() error {
+	if !s.version.HasSetup() {
+		return nil
+	}
+	late := &Error{Code: lite.SessionControlMessageTimeout, Err: errors.New("no credit for our Setup stream")}
+	ctx, cancel := context.WithTimeoutCause(s.ctx, setupSend, late)
+	defer cancel()
+	st, err := s.conn.OpenSendStream(ctx)
+	if err != nil {
+		return fmt.Errorf("open Setup stream: %w", err)
+	}
+	msg := lite.Setup{Hop: s.cfg.Origin.ID()}
+	if info := s.conn.Info(); info.Client {
+		msg.Role = s.cfg.Role
+		if !info.HasURI {
+			msg.Path = s.cfg.RequestPath
+		}
+	}
+	b, err := msg.Append(wire.AppendVarint(nil, uint64(lite.UniSetup)), s.version)
+	if err != nil {
+		return fmt.Errorf("our SETUP: %w", err)
+	}
+	if _, err := st.Write(b); err != nil {
+		return fmt.Errorf("write SETUP: %w", err)
+	}
+	return st.Close()
+}
+
+// expectSetup finds the session's root and begins to wait for the peer's SETUP.
+func (s *Session) expectSetup() error {
+	info := s.conn.Info()
+	s.peer.cost = 1
+	s.peer.root = s.cfg.Root
+	if !info.Client && info.HasURI {
+		if err := s.setRoot(info.Path); err != nil {
+			return err
+		}
+	}
+	if !s.version.HasSetup() {
+		s.peer.release()
+		return nil
+	}
+	timer := time.AfterFunc(setupWait, s.peer.release)
+	context.AfterFunc(s.ctx, func() { timer.Stop() })
+	return nil
+}
+
+// setRoot takes the root from a request path such as "/room/1?jwt=x".
+func (s *Session) setRoot(request string) error {
+	request, _, _ = strings.Cut(request, "?")
+	decoded, err := url.PathUnescape(request)
+	if err != nil {
+		return violation("request path: %w", err)
+	}
+	below, err := model.ParsePath(decoded)
+	if err != nil {
+		return violation("request path: %w", err)
+	}
+	root, err := s.cfg.Root.Join(below)
+	if err != nil {
+		return violation("request path: %w", err)
+	}
+	s.peer.mu.Lock()
+	defer s.peer.mu.Unlock()
+	s.peer.root = root
+	return nil
+}
+
+// awaitSetup waits until the peer's SETUP is here, or was waited for long enough.
+func (s *Session) awaitSetup() error {
+	select {
+	case <-s.peer.ready:
+		return nil
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+}
+
+// receiveSetup reads the peer's Setup stream, behind its type.
+func (s *Session) receiveSetup(in io.Reader) error {
+	if !s.peer.tell() {
+		return violation("a second Setup stream")
+	}
+	r := wire.NewStreamReader(in, lite.MaxSetup)
+	body, err := r.Message()
+	if err != nil {
+		return fmt.Errorf("SETUP: %w", err)
+	}
+	msg, err := lite.DecodeSetup(body, s.version)
+	if err != nil {
+		return err
+	}
+	if err := s.applySetup(msg); err != nil {
+		return err
+	}
+	if err := r.End(); err != nil && !peerLeft(err) {
+		return fmt.Errorf("behind SETUP: %w", err)
+	}
+	return nil
+}
+
+// tell notes that a Setup stream is here, and reports whether it is the first.
+func (p *peer) tell() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := !p.told
+	p.told = true
+	return first
+}
+
+// applySetup takes over what the peer says of itself.
+func (s *Session) applySetup(msg *lite.Setup) error {
+	info := s.conn.Info()
+	if !info.Client && msg.Path != "" {
+		if err := s.applyPath(msg.Path); err != nil {
+			return err
+		}
+	}
+	s.peer.mu.Lock()
+	s.peer.hop = msg.Hop
+	if msg.Cost.Set {
+		s.peer.cost = msg.Cost.Value
+	}
+	s.peer.mu.Unlock()
+	s.peer.release()
+	return nil
+}
+
+// applyPath takes the root from SETUP, where the transport has none.
+func (s *Session) applyPath(path string) error {
+	if s.conn.Info().HasURI {
+		return violation("SETUP: a path, though the transport has a request URI")
+	}
+	select {
+	case <-s.peer.ready:
+		return &Error{
+			Code: lite.SessionControlMessageTimeout,
+			Err:  fmt.Errorf("SETUP: a path came later than %v", setupWait),
+		}
+	default:
+		return s.setRoot(path)
+	}
+}

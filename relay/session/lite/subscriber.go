@@ -1,0 +1,356 @@
+package lite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/transport"
+	"github.com/moqrelay/operator/relay/wire"
+	"github.com/moqrelay/operator/relay/wire/lite"
+)
+
+const (
+	// groupWait is how long a group stream may come before the track is accepted.
+	groupWait = 5 * time.Second
+	// lateGroups is how long after the end of a Subscribe stream groups may still
+	// come, on streams that it has overtaken.
+	lateGroups = time.Second
+	// untimedMaxAge is the retention of a track whose protocol has none.
+	untimedMaxAge = 5 * time.Second
+)
+
+// pulls are the tracks that we ask the peer for.
+type pulls struct {
+	mu   sync.Mutex
+	next uint64 // subscribe ids are never used again
+	byID map[uint64]*pull
+}
+
+func (p *pulls) add(pl *pull) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl.id = p.next
+	p.next++
+	p.byID[pl.id] = pl
+}
+
+func (p *pulls) find(id uint64) *pull {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byID[id]
+}
+
+func (p *pulls) remove(id uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.byID, id)
+}
+
+func (p *pulls) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.byID)
+}
+
+// Pull implements [model.Source]: it asks the peer for a track.
+func (s *Session) Pull(p *model.Producer) {
+	if s.goneAway.Load() {
+		p.Fail(fmt.Errorf("the publisher is going away: %w", model.ErrUnroutable))
+		return
+	}
+	if !s.tasks.Go(func() { s.pull(p) }) {
+		p.Fail(model.ErrSourceGone)
+	}
+}
+
+// pull is one track that we ask the peer for.
+type pull struct {
+	s        *Session
+	producer *model.Producer
+	name     string // the broadcast's, on the wire
+	id       uint64
+	ctx      context.Context // ends when nobody wants the track, before SUBSCRIBE is out
+
+	accepted   chan struct{}      // closed when the peer has accepted
+	over       chan struct{}      // closed when request has returned
+	subscribed chan *subscription // given once, when SUBSCRIBE was written
+
+	mu    sync.Mutex // guards what was seen of the groups
+	seen  map[uint64]struct{}
+	top   uint64 // one above the highest seen
+	first uint64
+	end   uint64
+	known bool          // end is
+	all   chan struct{} // closed when every group from first to end was seen
+}
+
+// subscription is our Subscribe stream, and what was last written on it.
+type subscription struct {
+	st    transport.Stream
+	prefs model.Preferences
+}
+
+// pull fetches a track until it ends or nobody wants it.
+func (s *Session) pull(p *model.Producer) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	pl := &pull{
+		s: s, producer: p, ctx: ctx,
+		name:       string(p.Path().Strip(s.peer.rootPath())),
+		accepted:   make(chan struct{}),
+		over:       make(chan struct{}),
+		subscribed: make(chan *subscription, 1),
+		seen:       make(map[uint64]struct{}),
+		all:        make(chan struct{}),
+	}
+	s.pulls.add(pl)
+	var err error
+	var task sync.WaitGroup
+	task.Go(func() {
+		defer close(pl.over)
+		err = pl.request()
+	})
+	sub := pl.steer()
+	if sub == nil {
+		cancel()
+	} else {
+		s.leaveUnlessOver(pl, sub.st)
+	}
+	task.Wait()
+	s.pulls.remove(pl.id)
+	pl.conclude(sub, err)
+}
+
+// leaveUnlessOver says on a Subscribe stream that we want no more, and waits for
+// the answer. What still comes of its groups is stopped.
+func (s *Session) leaveUnlessOver(pl *pull, st transport.Stream) {
+	select {
+	case <-pl.over:
+		return
+	default:
+	}
+	s.pulls.remove(pl.id)
+	_ = st.Close()
+	late := time.AfterFunc(endWait, func() { st.Stop(uint64(lite.StreamCancelled)) })
+	defer late.Stop()
+	<-pl.over
+}
+
+// conclude ends the Subscribe stream and the producer after err.
+func (p *pull) conclude(sub *subscription, err error) {
+	s := p.s
+	if sub == nil {
+		select {
+		case sub = <-p.subscribed: // it came too late for steer; the stream was abandoned
+		default:
+		}
+	}
+	code := uint64(lite.StreamCancelled)
+	if err != nil {
+		code = s.conclude("stream", lite.BidiSubscribe, err)
+		p.producer.Fail(p.failure(err))
+	} else {
+		p.producer.Close()
+	}
+	switch {
+	case sub == nil:
+		return
+	case err == nil:
+		_ = sub.st.Close()
+	default:
+		sub.st.Reset(code)
+	}
+	sub.st.Stop(code)
+}
+
+// failure is what the subscribers are told of err.
+func (p *pull) failure(err error) error {
+	if p.s.ctx.Err() != nil {
+		return model.ErrSourceGone
+	}
+	reset, ok := errors.AsType[*transport.StreamError](err)
+	if !ok || !reset.Remote {
+		return err
+	}
+	// Peers before 06 number their codes differently; 0 and 1 mean nothing there.
+	routine := lite.StreamCode(reset.Code).Routine() && p.s.version < lite.Lite06
+	select {
+	case <-p.accepted:
+		if routine {
+			return model.ErrCancelled
+		}
+	default:
+		if routine {
+			return model.ErrNotFound
+		}
+	}
+	return &model.AbortError{Code: reset.Code}
+}
+
+// steer writes SUBSCRIBE_UPDATE when the subscribers' wishes change, until nobody
+// wants the track or the request is over. It returns the Subscribe stream, nil
+// when there was none yet.
+func (p *pull) steer() *subscription {
+	var sub *subscription
+	for {
+		changed := p.producer.Changed()
+		if prefs := p.producer.Preferences(); sub != nil && prefs != sub.prefs {
+			sub.prefs = prefs
+			p.update(sub)
+		}
+		select {
+		case <-changed:
+		case sub = <-p.subscribed:
+		case <-p.producer.Done():
+			return sub
+		case <-p.over:
+			return sub
+		}
+	}
+}
+
+func (p *pull) update(sub *subscription) {
+	msg := lite.SubscribeUpdate{Preferences: preferences(sub.prefs)}
+	b, err := msg.Append(nil, p.s.version)
+	if err == nil {
+		_, err = sub.st.Write(b) // whoever reads the stream sees its end
+	}
+	if err != nil {
+		p.s.log.Debug("SUBSCRIBE_UPDATE not sent", "subscription", p.id, "error", err)
+	}
+}
+
+// request asks for the track and follows the answers. It returns nil when the
+// track has ended and its groups were seen.
+func (p *pull) request() error {
+	release := func() {}
+	if p.s.version.HasTrack() {
+		info, end, err := p.requestInfo()
+		if err != nil {
+			return err
+		}
+		release = end
+		p.accept(info)
+	}
+	st, err := p.s.conn.OpenStream(p.ctx)
+	if err != nil {
+		release()
+		return err
+	}
+	defer abandon(p.ctx, st, lite.StreamCancelled)()
+	err = p.subscribe(st)
+	release()
+	if err != nil {
+		return err
+	}
+	if err := p.readResponses(wire.NewStreamReader(st, p.s.cfg.Limits.ControlMessage)); err != nil {
+		return err
+	}
+	p.awaitGroups()
+	return nil
+}
+
+// subscribe writes SUBSCRIBE and gives the stream to steer.
+func (p *pull) subscribe(st transport.Stream) error {
+	sub := &subscription{st: st, prefs: p.producer.Preferences()}
+	msg := lite.Subscribe{
+		ID: p.id, Broadcast: p.name, Track: p.producer.Track(),
+		Preferences: preferences(sub.prefs),
+	}
+	b, err := msg.Append(wire.AppendVarint(nil, uint64(lite.BidiSubscribe)), p.s.version)
+	if err == nil {
+		_, err = st.Write(b)
+	}
+	p.subscribed <- sub
+	return err
+}
+
+// accept tells the model that the peer has the track.
+func (p *pull) accept(info model.Info) {
+	p.producer.Accept(info)
+	close(p.accepted)
+}
+
+// readResponses reads until the publisher's FIN.
+func (p *pull) readResponses(in *wire.StreamReader) error {
+	for {
+		msg, err := lite.ReadResponse(in, p.s.version)
+		if err == io.EOF {
+			return p.ended()
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.respond(msg); err != nil {
+			return err
+		}
+	}
+}
+
+// ended checks a FIN: where acceptance is a message, it must have come.
+func (p *pull) ended() error {
+	select {
+	case <-p.accepted:
+		return nil
+	default:
+		return fmt.Errorf("ended without SUBSCRIBE_OK: %w", model.ErrNotFound)
+	}
+}
+
+// respond applies one response.
+func (p *pull) respond(msg lite.Response) error {
+	switch msg := msg.(type) {
+	case *lite.SubscribeOK:
+		p.applyOK(msg)
+	case *lite.SubscribeEnd:
+		p.producer.Finish(msg.Group)
+		p.sawEnd(msg.Group)
+	case *lite.SubscribeDrop:
+		if !p.s.version.HasSubscribeEnd() && !p.isAccepted() {
+			return fmt.Errorf("%w: SUBSCRIBE_DROP before SUBSCRIBE_OK", wire.ErrMalformed)
+		}
+		p.sawDrop(msg.Start, msg.End)
+	}
+	return nil
+}
+
+func (p *pull) isAccepted() bool {
+	select {
+	case <-p.accepted:
+		return true
+	default:
+		return false
+	}
+}
+
+// applyOK takes SUBSCRIBE_OK over. Drafts allow several; the first counts.
+func (p *pull) applyOK(msg *lite.SubscribeOK) {
+	if p.s.version.HasSubscribeEnd() {
+		p.sawFirst(msg.Group)
+		return
+	}
+	if p.isAccepted() {
+		return
+	}
+	p.accept(model.Info{
+		Priority:  msg.Priority,
+		MaxAge:    untimedMaxAge,
+		Timescale: 1000,
+		Invented:  true,
+	})
+}
+
+// preferences are the wire's for what the model wants.
+func preferences(m model.Preferences) lite.Preferences {
+	return lite.Preferences{
+		Priority:   m.Priority,
+		MaxAge:     milliseconds(m.MaxLatency),
+		GroupStart: lite.Optional{Value: m.Start, Set: m.HasStart},
+		GroupEnd:   lite.Optional{Value: m.End, Set: m.HasEnd},
+	}
+}
