@@ -7,9 +7,19 @@ type window struct {
 	limit    uint64 // as advertised
 	used     uint64 // the highest that the peer has reached
 	consumed uint64 // read by the application or discarded
+
+	low, step uint64 // see raise
 }
 
-func newWindow(size uint64) window { return window{size: size, limit: size} }
+// newByteWindow keeps less than an eighth of itself back.
+func newByteWindow(size uint64) window {
+	return window{size: size, limit: size, low: size / 4, step: max(1, size/8)}
+}
+
+// newStreamWindow keeps nothing back from a peer that has no stream left.
+func newStreamWindow(size uint64) window {
+	return window{size: size, limit: size, step: 1}
+}
 
 // use moves the highest offset to end. It is false when the peer was not allowed to.
 func (w *window) use(end uint64) bool {
@@ -20,14 +30,20 @@ func (w *window) use(end uint64) bool {
 	return true
 }
 
-// consume counts n more as consumed, and says whether the limit rose and has to
-// be advertised: once at most half of the window is left. A window of 0 never grows.
-func (w *window) consume(n uint64) (raised bool) {
-	w.consumed += n
-	if w.size == 0 || w.limit-w.consumed > w.size/2 {
+// raise moves the limit if it is time to, and says whether it has to be
+// advertised. It is once at most half of the window is left before what was
+// consumed, as released peers do. That alone would lock a session up: streams
+// that nobody reads may hold more than half of the connection's window for ever,
+// so a peer that is running out gets its share earlier, but no crumbs. A window
+// of 0 never grows.
+func (w *window) raise() bool {
+	gain := w.consumed + w.size - w.limit
+	half := w.limit-w.consumed <= w.size/2
+	running := w.limit-w.used <= w.low && gain >= w.step
+	if w.size == 0 || gain == 0 || !half && !running {
 		return false
 	}
-	w.limit = w.consumed + w.size
+	w.limit += gain
 	return true
 }
 
@@ -74,6 +90,7 @@ func (r *remote) arrive(id uint64) (created, ok bool) {
 	if !r.window.use(index + 1) {
 		return false, false
 	}
+	r.announce = r.window.raise() || r.announce
 	for i := first; i < index; i++ {
 		if r.skipped == nil {
 			r.skipped = make(map[uint64]struct{})
