@@ -81,3 +81,34 @@ type Cache struct {
 	Bytes    int64 `json:"bytes"`
 	Capacity int64 `json:"capacity"`
 }
+
+// Session is one line of the sessions snapshot. It holds no credentials: a
+// request's query is left out.
+type Session struct {
+	// ID counts sessions of the process from 1.
+	ID uint64 `json:"id"`
+	// Transport and Protocol say what it speaks, such as "webtransport" and "moq-lite-06".
+	Transport string `json:"transport"`
+	Protocol  string `json:"protocol"`
+	// Remote is the peer's address.
+	Remote string `json:"remote"`
+	// Started is when it was accepted.
+	Started time.Time `json:"started"`
+	// Watches counts what the peer watches, Publishes what is fetched from it.
+	Watches   int `json:"watches"`
+	Publishes int `json:"publishes"`
+	// Announcements counts the routes that the peer offers.
+	Announcements int `json:"announcements"`
+	// Draining is true once the peer was told to leave.
+	Draining bool `json:"draining"`
+}
+
+// Route is one line of the routes snapshot.
+type Route struct {
+	// Path is the broadcast's path.
+	Path string `json:"path"`
+	// Session is the [Session.ID] that offers it; 0 for a local one.
+	Session uint64 `json:"session"`
+	// Hops are the relays' ids on the way from the publisher.
+	Hops []uint64 `json:"hops"`
+}
