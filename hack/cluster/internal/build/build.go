@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,7 +26,33 @@ var Programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "ku
 
 // flags are those that everything with Kubernetes packages in it is built with,
 // here and in the operator: the same flags share the compiler's cache.
-var flags = []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w"}
+var flags = []string{"-trimpath", "-buildvcs=false"}
+
+// linkFlags leave debug information out and tell the programs which version they
+// are; like all flags of the linker they leave the compiler's cache alone.
+func linkFlags(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	const at = " -X k8s.io/component-base/version."
+	return "-s -w" +
+		at + "gitVersion=v" + version + at + "gitCommit=" + at + "gitTreeState=clean" +
+		at + "gitMajor=" + parts[0] + at + "gitMinor=" + parts[1]
+}
+
+// required is the line of go.mod that names the version of Kubernetes.
+var required = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes v(\d+\.\d+\.\S+)`)
+
+// Version is the version of Kubernetes that the sources build, without a "v".
+func (c *Cache) Version() (string, error) {
+	b, err := fs.ReadFile(c.Sources, "go.mod")
+	if err != nil {
+		return "", fmt.Errorf("version of Kubernetes: %w", err)
+	}
+	m := required.FindSubmatch(b)
+	if m == nil {
+		return "", errors.New("version of Kubernetes: go.mod does not require k8s.io/kubernetes")
+	}
+	return string(m[1]), nil
+}
 
 // PauseImage is the name of the pause image in the container runtime.
 const PauseImage = "moqrelay.test/pause:1"
@@ -60,7 +87,7 @@ func (c *Cache) PauseTar() string { return filepath.Join(c.Bin(), "pause.tar") }
 // Key names a state of the sources: the same key, the same binaries.
 func Key(sources fs.FS, toolchain string) (string, error) {
 	h := sha256.New()
-	fmt.Fprintln(h, toolchain, flags)
+	fmt.Fprintln(h, toolchain, flags, linkFlags("1.2.3"))
 	err := fs.WalkDir(sources, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -175,9 +202,13 @@ func (c *Cache) lock(ctx context.Context) (func(), error) {
 
 // build makes dir as a whole or not at all.
 func (c *Cache) build(ctx context.Context, dir string) error {
-	fmt.Fprintf(c.Out, "building Kubernetes from its Go modules into %s.\n"+
+	version, err := c.Version()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Out, "building Kubernetes %s from its Go modules into %s.\n"+
 		"This happens once and takes about 15 minutes on two idle cores (3.5 GB of memory, 5 GB of disk);\n"+
-		"what the Go build cache has already is not compiled again.\n", c.Dir)
+		"what the Go build cache has already is not compiled again.\n", version, c.Dir)
 	start := time.Now()
 	work := dir + ".new"
 	if err := os.RemoveAll(work); err != nil {
@@ -187,13 +218,13 @@ func (c *Cache) build(ctx context.Context, dir string) error {
 	if err := os.CopyFS(src, c.Sources); err != nil {
 		return fmt.Errorf("write the sources: %w", err)
 	}
-	if err := c.compile(ctx, src, filepath.Join(work, "pause"), "./pause"); err != nil {
+	if err := c.compile(ctx, src, "./pause", filepath.Join(work, "pause"), "-s -w"); err != nil {
 		return err
 	}
 	if err := writePause(filepath.Join(work, "pause.tar"), filepath.Join(work, "pause")); err != nil {
 		return err
 	}
-	if err := c.compile(ctx, src, filepath.Join(work, "hyperkube"), "./hyperkube"); err != nil {
+	if err := c.compile(ctx, src, "./hyperkube", filepath.Join(work, "hyperkube"), linkFlags(version)); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(src); err != nil {
@@ -207,8 +238,8 @@ func (c *Cache) build(ctx context.Context, dir string) error {
 }
 
 // compile runs the go command on one package of src and shows how far it is.
-func (c *Cache) compile(ctx context.Context, src, out, pkg string) error {
-	argv := slices.Concat([]string{"build", "-v", "-o", out}, flags, []string{pkg})
+func (c *Cache) compile(ctx context.Context, src, pkg, out, link string) error {
+	argv := slices.Concat([]string{"build", "-v", "-o", out, "-ldflags=" + link}, flags, []string{pkg})
 	cmd := exec.CommandContext(ctx, "go", argv...)
 	cmd.Dir = src
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly")

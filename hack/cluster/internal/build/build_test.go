@@ -52,6 +52,23 @@ func TestTheKeyChangesWithEverySourceAndTheToolchain(t *testing.T) {
 	}
 }
 
+func TestTheVersionComesFromGoMod(t *testing.T) {
+	c := &Cache{Sources: fstest.MapFS{"go.mod": {Data: []byte("module m\n\nrequire (\n\tk8s.io/kubernetes v1.37.2\n)\n")}}}
+	version, err := c.Version()
+	if err != nil || version != "1.37.2" {
+		t.Fatalf("version %q, %v; want 1.37.2", version, err)
+	}
+	for _, want := range []string{"version.gitVersion=v1.37.2 ", "version.gitMajor=1 ", "version.gitMinor=37"} {
+		if !strings.Contains(linkFlags(version), want) {
+			t.Errorf("no %q in the linker's flags %q", want, linkFlags(version))
+		}
+	}
+	c.Sources = newSources()
+	if _, err := c.Version(); err == nil {
+		t.Error("a go.mod without Kubernetes has a version")
+	}
+}
+
 // newBuilt makes a folder as a finished build leaves it.
 func newBuilt(t *testing.T, dir string) string {
 	t.Helper()

@@ -72,8 +72,12 @@ func (p *progress) count(line string) {
 
 func (p *progress) line(now time.Time) string {
 	gone := now.Sub(p.start).Round(time.Second)
-	if p.packages == 0 {
+	switch {
+	case p.packages > 0:
+	case p.modules > 0:
 		return fmt.Sprintf("%s: %s, %d modules fetched", p.name, gone, p.modules)
+	default:
+		return fmt.Sprintf("%s: %s, nothing to compile so far", p.name, gone)
 	}
 	return fmt.Sprintf("%s: %s, %d packages compiled, of about %d with an empty cache", p.name, gone, p.packages, expected)
 }

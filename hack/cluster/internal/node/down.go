@@ -82,12 +82,10 @@ func (c *Cluster) killPods() error {
 	return errors.Join(failed...)
 }
 
-// stopAll stops whatever carries the mark: the daemons, then what they left, which
-// are shims that no signal but the last one moves.
+// stopAll stops whatever carries the mark. The API server would take ten seconds to
+// say good-bye, and shims ignore every signal but the last; nothing that they could
+// save is kept, so they get a second.
 func (c *Cluster) stopAll() error {
-	if err := c.stop(components...); err != nil {
-		return err
-	}
 	return proc.Stop(proc.Marked(c.marking()), time.Second)
 }
 
@@ -114,10 +112,7 @@ func (c *Cluster) removeGroups() error {
 // removeOutside removes our files in folders that belong to others, and those of
 // the folders that were not there before and are empty now.
 func (c *Cluster) removeOutside() error {
-	files := c.shimSockets()
-	results, _ := filepath.Glob("/var/lib/cni/results/" + network + "-*")
-	files = append(files, results...)
-	files = append(files, c.logLinks()...)
+	files := slices.Concat(c.shimSockets(), c.networkResults(), c.logLinks())
 	if slices.Contains(c.journal.Folders, "/var/lib/kubelet") {
 		plugins, _ := filepath.Glob("/var/lib/kubelet/device-plugins/*")
 		files = append(files, plugins...)
@@ -147,6 +142,16 @@ func (c *Cluster) shimSockets() []string {
 		}
 	}
 	return out
+}
+
+// networkResults are the CNI library's notes about our pods, found by the folder
+// that the pods' network namespaces are in.
+func (c *Cluster) networkResults() []string {
+	all, _ := filepath.Glob("/var/lib/cni/results/*")
+	return slices.DeleteFunc(all, func(file string) bool {
+		b, err := os.ReadFile(file)
+		return err != nil || !bytes.Contains(b, []byte(c.Dir+"/"))
+	})
 }
 
 // logLinks are the links that the kubelet keeps for log collectors.

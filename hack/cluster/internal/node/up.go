@@ -24,8 +24,9 @@ var proxyTables = []string{"ip kube-proxy", "ip6 kube-proxy"}
 var groupNames = []string{"kubepods", "k8s.io"}
 
 // outside are the folders outside of the cluster's own whose place is compiled
-// into containerd, the CNI library and the kubelet; parents first.
+// into containerd, the CNI library, the kubelet and mount(8); parents first.
 var outside = []string{
+	"/run/mount",
 	"/run/containerd", "/run/containerd/s", "/var/lib/cni", "/var/lib/cni/results",
 	"/var/log/containers", "/var/lib/kubelet", "/var/lib/kubelet/device-plugins",
 }
