@@ -21,21 +21,20 @@ mkdir -p config/crd/bases config/rbac charts/moq-relay-operator/templates
 	output:crd:artifacts:config=config/crd/bases \
 	output:rbac:artifacts:config=config/rbac
 
+# The chart's copies differ from config/ in labels, which kustomize adds there, and
+# in the namespace. The CRD is a template so that an upgrade of the chart upgrades
+# it; the keep policy saves every MoQRelay from an uninstall.
 chart=charts/moq-relay-operator/templates
-note='{{- /* Made by hack/generate.sh from config/; do not edit. */ -}}'
-# The CRD is a template so that an upgrade of the chart upgrades it; the keep policy
-# saves every MoQRelay from an uninstall.
+template() {
+	echo '{{- /* Made by hack/generate.sh from config/; do not edit. */ -}}'
+	sed -e 's|^metadata:$|&\n  labels:\n    {{- include "labels" . \| nindent 4 }}|' \
+		-e 's|namespace: moq-relay-operator$|namespace: {{ .Release.Namespace }}|' \
+		-e 's|^  annotations:$|&\n    helm.sh/resource-policy: keep|' "$1"
+}
 {
-	echo "$note"
 	echo '{{- if .Values.crds.enabled }}'
-	sed 's|^  annotations:$|&\n    helm.sh/resource-policy: keep|' config/crd/bases/moqrelay.io_moqrelays.yaml
+	template config/crd/bases/moqrelay.io_moqrelays.yaml
 	echo '{{- end }}'
 } >$chart/crd.yaml
-{
-	echo "$note"
-	sed 's|namespace: moq-relay-operator$|namespace: {{ .Release.Namespace }}|' config/rbac/role.yaml
-} >$chart/role.yaml
-{
-	echo "$note"
-	sed 's|namespace: moq-relay-operator$|namespace: {{ .Release.Namespace }}|' config/rbac/role_binding.yaml
-} >$chart/role_binding.yaml
+template config/rbac/role.yaml >$chart/role.yaml
+template config/rbac/role_binding.yaml >$chart/role_binding.yaml

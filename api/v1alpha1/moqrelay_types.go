@@ -393,7 +393,7 @@ type SocketBuffersSpec struct {
 
 // CacheSpec bounds the recent groups that a relay keeps.
 type CacheSpec struct {
-	// maxBytes is the size of the cache, in bytes; at least 1Mi and less than
+	// maxBytes is the size of the cache, in bytes: 1Mi to 1Ti, and less than
 	// resources.limits.memory. Unset: half of the memory limit. Change: live.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="cache.maxBytes must be 1Mi to 1Ti"
