@@ -12,5 +12,5 @@
 // A second file may hold live keys alone, so that whoever writes both can change it
 // without replacing the process.
 //
-// The package starts no goroutine except inside Watch, which ends before it returns.
+// The package starts no goroutine.
 package config
