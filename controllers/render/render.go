@@ -22,7 +22,8 @@ type Options struct {
 	// HostAccess says that pods of the MoQRelay's namespace may touch their nodes.
 	HostAccess bool
 	// AutoMode is what socketBuffers.mode Auto stands for, RaiseNode or Verify; for a
-	// caller that keeps an earlier choice. Empty: RaiseNode with HostAccess, else Verify.
+	// caller that keeps an earlier choice. Empty: RaiseNode with HostAccess while there
+	// is a UDP socket, else Verify.
 	AutoMode v1alpha1.SocketBuffersMode
 	// MaxNodeBuffer is the most, in bytes, to which preflight may raise a node's
 	// socket buffer limits. 0: preflight's own default.
@@ -117,7 +118,7 @@ func socketBuffersMode(relay *v1alpha1.MoQRelay, opts Options) (v1alpha1.SocketB
 	}
 	if mode == "" {
 		mode = v1alpha1.SocketBuffersVerify
-		if opts.HostAccess {
+		if opts.HostAccess && servesUDP(relay) {
 			mode = v1alpha1.SocketBuffersRaiseNode
 		}
 	}

@@ -276,6 +276,14 @@ func TestAutoRaisesOnlyWhereTheNamespaceAllowsIt(t *testing.T) {
 	}
 }
 
+func TestAutoLeavesTheNodeAloneWhenThereIsNoUDPSocket(t *testing.T) {
+	relay := minimal()
+	relay.Spec.Transports.QUIC.State = v1alpha1.Disabled
+	if got := mustRender(t, relay, options(true)).SocketBuffersMode; got != v1alpha1.SocketBuffersVerify {
+		t.Errorf("without QUIC Auto gives %s, want Verify", got)
+	}
+}
+
 func TestRaiseNodeWithoutHostAccessIsRefusedWithTheLabelToSet(t *testing.T) {
 	relay := minimal()
 	relay.Spec.SocketBuffers.Mode = v1alpha1.SocketBuffersRaiseNode
