@@ -34,8 +34,10 @@ func TestAddressReady(t *testing.T) {
 		{name: "None", change: func(o *observation) {
 			o.relay.Spec.Service.Type, o.service = v1alpha1.ServiceNone, nil
 		}, status: trueStatus, reason: v1alpha1.ReasonNotRequested},
-		{name: "the balancer is silent", change: balancer(func(*corev1.Service) {}),
-			status: falseStatus, reason: v1alpha1.ReasonAddressPending, message: []string{"NodePort"}},
+		{
+			name: "the balancer is silent", change: balancer(func(*corev1.Service) {}),
+			status: falseStatus, reason: v1alpha1.ReasonAddressPending, message: []string{"NodePort"},
+		},
 		{name: "the balancer gave a name", change: balancer(func(s *corev1.Service) {
 			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.test", IP: "198.51.100.1"}}
 		}), status: trueStatus, reason: v1alpha1.ReasonAssigned, message: []string{"lb.example.test"}},

@@ -30,7 +30,7 @@ func movement(o observation, d *appsv1.Deployment) verdict {
 	switch {
 	case s.Replicas == s.UpdatedReplicas && s.Replicas != want:
 		return isTrue(v1alpha1.ReasonScaling, "%d pods are there, %d are wanted", s.Replicas, want)
-	case d.Generation != s.ObservedGeneration, s.UpdatedReplicas < want, s.Replicas > s.UpdatedReplicas, s.AvailableReplicas < want:
+	case d.Generation != s.ObservedGeneration, s.UpdatedReplicas < want, s.Replicas > s.UpdatedReplicas, s.AvailableReplicas < want && !settled(d):
 		return isTrue(v1alpha1.ReasonRolloutStarted, "%d of %d pods run the new template, %d serve, %d old ones are left",
 			s.UpdatedReplicas, want, s.AvailableReplicas, max(0, s.Replicas-s.UpdatedReplicas))
 	}
@@ -40,6 +40,13 @@ func movement(o observation, d *appsv1.Deployment) verdict {
 		}
 	}
 	return isFalse(v1alpha1.ReasonRolloutComplete, "%d of %d pods run the newest template", s.UpdatedReplicas, want)
+}
+
+// settled says that the Deployment once brought its present template to its end.
+// A pod that is lost later is not a rollout.
+func settled(d *appsv1.Deployment) bool {
+	c := deploymentCondition(d, appsv1.DeploymentProgressing)
+	return c != nil && c.Reason == "NewReplicaSetAvailable"
 }
 
 // stalled says that the Deployment gave its present template up.

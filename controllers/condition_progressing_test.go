@@ -19,8 +19,12 @@ func TestProgressing(t *testing.T) {
 		{name: "one new pod beside three old ones", change: func(o *observation) {
 			o.deployment.Status.Replicas, o.deployment.Status.UpdatedReplicas = 4, 1
 		}, status: trueStatus, reason: v1alpha1.ReasonRolloutStarted, message: []string{"1 of 3 pods run the new template", "3 old ones are left"}},
+		{name: "a pod that is lost later is no rollout", change: func(o *observation) {
+			o.deployment.Status.AvailableReplicas = 2
+		}, status: falseStatus, reason: v1alpha1.ReasonRolloutComplete},
 		{name: "new pods are ready but not for long enough", change: func(o *observation) {
 			o.deployment.Status.AvailableReplicas = 2
+			o.deployment.Status.Conditions[0].Reason = "ReplicaSetUpdated"
 		}, status: trueStatus, reason: v1alpha1.ReasonRolloutStarted},
 		{name: "two more are wanted", change: func(o *observation) {
 			o.deployment.Spec.Replicas = new(int32(5))

@@ -8,8 +8,10 @@ import (
 
 func TestReconciled(t *testing.T) {
 	runConditionCases(t, reconciled, []conditionCase{
-		{name: "applied, open and not meshed", status: trueStatus, reason: v1alpha1.ReasonApplied,
-			message: []string{"every object is as wanted; " + noteOpen + "; " + noteNotMeshed}},
+		{
+			name: "applied, open and not meshed", status: trueStatus, reason: v1alpha1.ReasonApplied,
+			message: []string{"every object is as wanted; " + noteOpen + "; " + noteNotMeshed},
+		},
 		{name: "a fault is told as it is", change: func(o *observation) {
 			o.fault = faultf(v1alpha1.ReasonNameConflict, "Service %q is not ours", "demo")
 		}, status: falseStatus, reason: v1alpha1.ReasonNameConflict, message: []string{`Service "demo" is not ours`}},

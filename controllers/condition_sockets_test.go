@@ -21,10 +21,12 @@ func grantedPods(o *observation, rx, tx int64, fault preflight.Reason) {
 func TestSocketBuffersReady(t *testing.T) {
 	runConditionCases(t, socketBuffers, []conditionCase{
 		{name: "all were granted", status: trueStatus, reason: v1alpha1.ReasonGranted},
-		{name: "receive below request names pod, node and both figures", change: func(o *observation) {
-			grantedPods(o, 212992, 212992, preflight.ReasonReceiveBelowRequested)
-		}, status: falseStatus, reason: v1alpha1.ReasonReceiveBelowRequested,
-			message: []string{"pod demo-b on node n2", "212992 of 4194304 bytes of receive buffer", "moqrelay.io/host-access=allowed"}},
+		{
+			name: "receive below request names pod, node and both figures", change: func(o *observation) {
+				grantedPods(o, 212992, 212992, preflight.ReasonReceiveBelowRequested)
+			}, status: falseStatus, reason: v1alpha1.ReasonReceiveBelowRequested,
+			message: []string{"pod demo-b on node n2", "212992 of 4194304 bytes of receive buffer", "moqrelay.io/host-access=allowed"},
+		},
 		{name: "send below request", change: func(o *observation) {
 			grantedPods(o, 4<<20, 212992, preflight.ReasonSendBelowRequested)
 		}, status: falseStatus, reason: v1alpha1.ReasonSendBelowRequested, message: []string{"212992 of 4194304 bytes of send buffer", "net.core.wmem_max"}},

@@ -40,7 +40,11 @@ func newRelay() *v1alpha1.MoQRelay {
 			},
 			TLS:     v1alpha1.TLSSpec{Mode: v1alpha1.TLSSecret, SecretName: "tls"},
 			Service: v1alpha1.ServiceSpec{Type: v1alpha1.ServiceNodePort, Port: new(int32(443))},
-			Drain:   v1alpha1.DrainSpec{TimeoutSeconds: new(int32(300))},
+			Resources: v1alpha1.ResourcesSpec{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("256Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+			},
+			Drain: v1alpha1.DrainSpec{TimeoutSeconds: new(int32(300))},
 		},
 	}
 }
@@ -52,7 +56,10 @@ func newObservation() observation {
 		deployment: &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Generation: 4},
 			Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3))},
-			Status:     appsv1.DeploymentStatus{ObservedGeneration: 4, Replicas: 3, UpdatedReplicas: 3, ReadyReplicas: 3, AvailableReplicas: 3},
+			Status: appsv1.DeploymentStatus{
+				ObservedGeneration: 4, Replicas: 3, UpdatedReplicas: 3, ReadyReplicas: 3, AvailableReplicas: 3,
+				Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}},
+			},
 		},
 		service: &corev1.Service{Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeNodePort, ClusterIPs: []string{"10.96.0.7", "fd00::7"},

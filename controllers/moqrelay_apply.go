@@ -30,12 +30,14 @@ var typeConverter = sync.OnceValue(func() managedfields.TypeConverter {
 	return applyconfigurations.NewTypeConverter(clientgoscheme.Scheme)
 })
 
-// identityFields are part of every apply request and of no ownership record.
-var identityFields = fieldpath.NewSet(
+// notCompared are fields that are part of every apply request and of no ownership
+// record, and the status, which is not the operator's to apply.
+var notCompared = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("apiVersion"),
 	fieldpath.MakePathOrDie("kind"),
 	fieldpath.MakePathOrDie("metadata", "name"),
 	fieldpath.MakePathOrDie("metadata", "namespace"),
+	fieldpath.MakePathOrDie("status"),
 )
 
 // difference lists the fields in which live is not what intent asks for: fields
@@ -56,7 +58,7 @@ func difference(live client.Object, intent *unstructured.Unstructured) (*fieldpa
 	if err != nil {
 		return nil, fmt.Errorf("compare live object and intent: %w", err)
 	}
-	return delta.Added.Union(delta.Modified).Union(delta.Removed).Difference(identityFields), nil
+	return delta.Added.Union(delta.Modified).Union(delta.Removed).RecursiveDifference(notCompared), nil
 }
 
 // ownedFields is the part of live that our last apply set and that nobody has

@@ -153,7 +153,7 @@ func (r *Reconciler) converge(ctx context.Context, relay *v1alpha1.MoQRelay, s *
 		return intended{}, err
 	}
 	if paused(relay) {
-		return p.intended, faultf(reasonPaused, "the annotation %s is \"true\": nothing is changed until it is removed", annotationPaused)
+		return p.intended, faultf(v1alpha1.ReasonPaused, "the annotation %s is \"true\": nothing is changed until it is removed", v1alpha1.AnnotationPaused)
 	}
 	if err := r.apply(ctx, relay, p, s); err != nil {
 		return p.intended, err
@@ -168,7 +168,7 @@ func (r *Reconciler) options(s *scene) render.Options {
 }
 
 func paused(relay *v1alpha1.MoQRelay) bool {
-	return relay.Annotations[annotationPaused] == "true"
+	return relay.Annotations[v1alpha1.AnnotationPaused] == "true"
 }
 
 // writeStatus makes the status and writes it when it is not what stands there.

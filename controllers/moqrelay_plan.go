@@ -27,34 +27,27 @@ type plan struct {
 // The error is a [*fault] when the spec cannot be had.
 func makePlan(relay *v1alpha1.MoQRelay, options render.Options, live *appsv1.Deployment) (plan, error) {
 	chosen, err := renderPlan(relay, options)
-	if err != nil || relay.Spec.SocketBuffers.Mode != v1alpha1.SocketBuffersAuto || live == nil {
+	if err != nil || live == nil || relay.Spec.SocketBuffers.Mode != v1alpha1.SocketBuffersAuto {
 		return chosen, err
 	}
-	other, err := renderPlan(relay, otherMode(options, chosen.mode))
+	running := render.ModeOf(&live.Spec.Template.Spec)
+	if running == chosen.mode {
+		return chosen, nil
+	}
+	// What Auto chose is for the life of a template: a label on a namespace
+	// restarts no relay. Pods that run already need no permission anew.
+	options.HostAccess, options.AutoMode = true, running
+	kept, err := renderPlan(relay, options)
 	if err != nil {
 		return plan{}, err
 	}
-	keep, err := keepsTemplate(live, chosen, other)
-	if err != nil {
-		return plan{}, err
-	}
-	if keep {
-		return other, nil
+	if same, err := sameTemplate(live, kept); err != nil || same {
+		return kept, err
 	}
 	return chosen, nil
 }
 
-// keepsTemplate says that the pods run just what other wants, while chosen would
-// replace them. The choice that Auto made is for the life of a template: a label
-// on a namespace does not restart relays.
-func keepsTemplate(live *appsv1.Deployment, chosen, other plan) (bool, error) {
-	same, err := sameTemplate(live, chosen)
-	if err != nil || same {
-		return false, err
-	}
-	return sameTemplate(live, other)
-}
-
+// sameTemplate says that the pods of live are what p wants.
 func sameTemplate(live *appsv1.Deployment, p plan) (bool, error) {
 	delta, err := difference(live, p.children[len(p.children)-1])
 	if err != nil {
@@ -71,17 +64,6 @@ func sameTemplate(live *appsv1.Deployment, p plan) (bool, error) {
 
 func isField(e fieldpath.PathElement, name string) bool {
 	return e.FieldName != nil && *e.FieldName == name
-}
-
-// otherMode makes Auto stand for the mode that was not chosen. That needs no
-// permission anew: it is only used for pods that run already.
-func otherMode(options render.Options, chosen v1alpha1.SocketBuffersMode) render.Options {
-	options.HostAccess = true
-	options.AutoMode = v1alpha1.SocketBuffersRaiseNode
-	if chosen == v1alpha1.SocketBuffersRaiseNode {
-		options.AutoMode = v1alpha1.SocketBuffersVerify
-	}
-	return options
 }
 
 func renderPlan(relay *v1alpha1.MoQRelay, options render.Options) (plan, error) {
