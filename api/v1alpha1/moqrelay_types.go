@@ -545,12 +545,12 @@ type DrainSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('memory' in self.requests) || !('memory' in self.limits) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="resources.requests.memory must not exceed resources.limits.memory"
 // +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('cpu' in self.requests) || !('cpu' in self.limits) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="resources.requests.cpu must not exceed resources.limits.cpu"
 type ResourcesSpec struct {
-	// requests is what the scheduler sets aside, at most 8 kinds.
+	// requests is what the scheduler sets aside, at most 8 kinds. Change: rolling.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=8
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 
-	// limits is what the container cannot exceed, at most 8 kinds.
+	// limits is what the container cannot exceed, at most 8 kinds. Change: rolling.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=8
 	Limits corev1.ResourceList `json:"limits,omitempty"`

@@ -4,10 +4,12 @@
 package v1alpha1_test
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
@@ -41,6 +43,42 @@ func TestTheGeneratedCRDIsUnder300KiB(t *testing.T) {
 	if info.Size() >= 300<<10 {
 		t.Errorf("the CRD has %d bytes, want fewer than %d", info.Size(), 300<<10)
 	}
+}
+
+func TestEveryFieldOfTheSpecSaysHowAChangeTakesEffect(t *testing.T) {
+	raw, err := os.ReadFile(crdFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(raw, &crd); err != nil {
+		t.Fatal(err)
+	}
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	fields := describe(&spec, "spec")
+	if len(fields) != 43 {
+		t.Errorf("the spec has %d fields, want 43", len(fields))
+	}
+	for path, description := range fields {
+		if path == "spec.replicas" { // the one field that neither restarts nor reconfigures a pod
+			continue
+		}
+		if !strings.Contains(description, "Change: ") && !strings.Contains(description, "Change of the name: ") {
+			t.Errorf("%s does not say how a change takes effect: %s", path, description)
+		}
+	}
+}
+
+// describe returns the descriptions of the fields that users set, by path.
+func describe(schema *apiextensionsv1.JSONSchemaProps, path string) map[string]string {
+	fields := map[string]string{}
+	if len(schema.Properties) == 0 {
+		fields[path] = strings.ReplaceAll(schema.Description, "\n", " ")
+	}
+	for name, property := range schema.Properties {
+		maps.Copy(fields, describe(&property, path+"."+name))
+	}
+	return fields
 }
 
 func lines(errs field.ErrorList) string {
