@@ -174,11 +174,15 @@ func (d *delivery) serve(in *wire.StreamReader) error {
 		late = time.AfterFunc(endWait, func() { d.st.Stop(uint64(lite.StreamCancelled)) })
 		cancel(errDelivered)
 	})
-	cancel(d.readUpdates(in))
+	left := d.readUpdates(in)
+	cancel(left)
 	unblock := time.AfterFunc(endWait, func() { d.st.Reset(uint64(lite.StreamCancelled)) })
 	task.Wait()
 	unblock.Stop()
 	late.Stop()
+	if left != errPeerLeft {
+		d.st.Stop(uint64(lite.StreamCancelled))
+	}
 	switch cause := context.Cause(ctx); {
 	case cause == errDelivered && delivered == nil:
 		return nil // finish has closed the stream

@@ -140,6 +140,9 @@ func testGroups(groups, frames, most int) [][]frame {
 func publishGroups(groups [][]frame) func(context.Context, *model.Producer) {
 	return func(ctx context.Context, p *model.Producer) {
 		for seq, frames := range groups {
+			// A live publisher: whoever asked for the track has subscribed before the
+			// first group, and no group overtakes another.
+			time.Sleep(100 * time.Millisecond)
 			if err := publishGroup(ctx, p, uint64(seq), frames); err != nil {
 				p.Fail(err)
 				return
