@@ -114,13 +114,21 @@ func downCommand() *cobra.Command {
 // locked does what nobody else may do at the same time.
 func locked(who string, do func(*node.Cluster, context.Context) error) func(context.Context, *node.Cluster) error {
 	return func(ctx context.Context, c *node.Cluster) error {
-		lock, err := machine.Take(node.LockPath, who, os.Getenv(machine.HeldVariable))
+		lock, err := take(who)
 		if err != nil {
 			return err
 		}
 		defer lock.Release()
 		return do(c, ctx)
 	}
+}
+
+// take takes the machine's lock, or shares that of the command that called us.
+func take(who string) (*machine.Lock, error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("a cluster needs root: run this as root")
+	}
+	return machine.Take(node.LockPath, who, os.Getenv(machine.HeldVariable))
 }
 
 func loadCommand() *cobra.Command {
@@ -187,7 +195,7 @@ func holdCommand() *cobra.Command {
 		Short: "Run a command while nobody else may bring the cluster up or down",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			lock, err := machine.Take(node.LockPath, who, os.Getenv(machine.HeldVariable))
+			lock, err := take(who)
 			if err != nil {
 				return err
 			}

@@ -49,7 +49,7 @@ func (p Proc) Processes(keep func(Process) bool) []Process {
 
 func (p Proc) process(pid int) (Process, bool) {
 	stat, err := os.ReadFile(p.path(pid, "stat"))
-	if err != nil || isZombie(stat) {
+	if err != nil || hasEnded(stat) {
 		return Process{}, false
 	}
 	name, _ := os.ReadFile(p.path(pid, "comm"))
@@ -61,10 +61,15 @@ func (p Proc) process(pid int) (Process, bool) {
 	}, true
 }
 
-// isZombie reads the state, the first field behind the name in parentheses.
-func isZombie(stat []byte) bool {
-	i := bytes.LastIndexByte(stat, ')')
-	return i >= 0 && i+2 < len(stat) && (stat[i+2] == 'Z' || stat[i+2] == 'X')
+// hasEnded reads the state and the number of threads, the first and the eighteenth
+// field behind the name in parentheses. A zombie that still has other threads has
+// not ended: they hold its sockets and ports until the last one is gone.
+func hasEnded(stat []byte) bool {
+	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(f) < 18 || !bytes.ContainsAny(f[0], "ZX") {
+		return false
+	}
+	return string(f[17]) == "0" || string(f[17]) == "1"
 }
 
 func (p Proc) path(pid int, file string) string {

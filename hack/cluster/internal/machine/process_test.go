@@ -15,11 +15,11 @@ func newProc(t *testing.T) Proc {
 	t.Helper()
 	root := t.TempDir()
 	for file, text := range map[string]string{
-		"77/stat":    "77 (ngi) nx) S 1 77 77 0",
+		"77/stat":    "77 (ngi) nx) S 1 77 77 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0",
 		"77/comm":    "nginx\n",
 		"77/cmdline": "/usr/sbin/nginx\x00-g\x00daemon off;\x00",
 		"77/environ": "PATH=/bin\x00MARK=/a\x00",
-		"78/stat":    "78 (nginx) Z 77 77 77 0",
+		"78/stat":    "78 (nginx) Z 77 77 77 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0",
 		"78/comm":    "nginx\n",
 		"78/cmdline": "",
 		"78/environ": "MARK=/a\x00",
@@ -78,6 +78,20 @@ func TestAMarkIsFoundByItsWholeValue(t *testing.T) {
 	for _, other := range []string{"MARK=/", "MARK=/ab", "ARK=/a"} {
 		if got := proc.Marked(other); len(got) != 0 {
 			t.Errorf("marked %s: %v, want none", other, got)
+		}
+	}
+}
+
+func TestAZombieWithThreadsHasNotEnded(t *testing.T) {
+	const rest = " 1 77 77 0 -1 0 0 0 0 0 0 0 0 0 20 0 "
+	for stat, want := range map[string]bool{
+		"5 (a) b) S" + rest + "1 0": false,
+		"5 (a) b) Z" + rest + "1 0": true,
+		"5 (a) b) Z" + rest + "9 0": false, // its other threads still hold what it had open
+		"5 (a":                      false,
+	} {
+		if got := hasEnded([]byte(stat)); got != want {
+			t.Errorf("%q has ended: %v, want %v", stat, got, want)
 		}
 	}
 }

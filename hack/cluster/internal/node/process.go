@@ -56,13 +56,13 @@ func (c *Cluster) start(name string) error {
 // wait polls until ready gives nil, for at most two minutes. It gives up at once
 // when a component that Up started has ended: then nothing will become ready. The
 // error has the last answer of ready or the end of the component's log.
-func (c *Cluster) wait(ctx context.Context, what string, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("not ready within two minutes"))
+func (c *Cluster) wait(ctx context.Context, ready func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := ready(ctx)
+		err := ready(limited)
 		if err == nil {
 			return nil
 		}
@@ -71,8 +71,11 @@ func (c *Cluster) wait(ctx context.Context, what string, ready func(context.Cont
 		}
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w; last answer: %w; logs are in %s", what, context.Cause(ctx), err, filepath.Join(c.Dir, "log"))
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("not ready within two minutes: %w; logs are in %s", err, filepath.Join(c.Dir, "log"))
 		}
 	}
 }

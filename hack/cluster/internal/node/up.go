@@ -76,7 +76,7 @@ func (c *Cluster) Up(ctx context.Context) error {
 	}
 	fmt.Fprintln(c.Out, "bringing up the cluster")
 	if err := c.run(c.upSteps(ctx)); err != nil {
-		if c.leftovers() {
+		if !c.journal.Started.IsZero() {
 			err = fmt.Errorf("%w\nremove what there is of it with the command down", err)
 		}
 		return err
@@ -113,14 +113,11 @@ func (c *Cluster) upSteps(ctx context.Context) []step {
 
 // check changes nothing. It reports everything that stands in the way.
 func (c *Cluster) check(ctx context.Context) error {
-	if os.Geteuid() != 0 {
-		return errors.New("a kubelet needs root: run this as root")
-	}
-	var failed []error
 	if c.leftovers() {
-		failed = append(failed, fmt.Errorf("there are remains of a cluster in %s: remove them with the command down", c.Dir))
+		// Most other findings would be its own ports and links.
+		return fmt.Errorf("there are remains of a cluster in %s: remove them with the command down", c.Dir)
 	}
-	failed = append(failed, machine.Advice(machine.Missing(machine.Requirements, machine.Installed)))
+	failed := []error{machine.Advice(machine.Missing(machine.Requirements, machine.Installed))}
 	for _, p := range proc.Named("kubelet", "k3s", "k3s-server", "k0s") {
 		failed = append(failed, fmt.Errorf("another Kubernetes node runs on this machine: %s: %s", p, p.Args))
 	}
@@ -223,7 +220,7 @@ func (c *Cluster) prepare() error {
 }
 
 func (c *Cluster) loadPause(ctx context.Context) error {
-	err := c.wait(ctx, "containerd", func(ctx context.Context) error {
+	err := c.wait(ctx, func(ctx context.Context) error {
 		_, err := machine.Run(ctx, c.ctr("version")...)
 		return err
 	})
@@ -239,7 +236,7 @@ func (c *Cluster) apiReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.wait(ctx, "API server", func(ctx context.Context) error { return api.get(ctx, "/readyz", nil) })
+	return c.wait(ctx, func(ctx context.Context) error { return api.get(ctx, "/readyz", nil) })
 }
 
 // nodeReady waits for all that a pod needs: a ready node without taint, and the
@@ -249,10 +246,10 @@ func (c *Cluster) nodeReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.wait(ctx, "node", api.nodeReady); err != nil {
+	if err := c.wait(ctx, api.nodeReady); err != nil {
 		return err
 	}
-	return c.wait(ctx, "service account", func(ctx context.Context) error {
+	return c.wait(ctx, func(ctx context.Context) error {
 		return api.get(ctx, "/api/v1/namespaces/default/serviceaccounts/default", nil)
 	})
 }
@@ -261,7 +258,7 @@ func (c *Cluster) nodeReady(ctx context.Context) error {
 func (c *Cluster) proxyReady(ctx context.Context) error {
 	client := &http.Client{Timeout: 5 * time.Second}
 	url := fmt.Sprintf("http://127.0.0.1:%d/healthz", ports.ProxyHealth)
-	return c.wait(ctx, "kube-proxy", func(ctx context.Context) error {
+	return c.wait(ctx, func(ctx context.Context) error {
 		if err := get(ctx, client, url, nil); err != nil {
 			return err
 		}
