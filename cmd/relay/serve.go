@@ -3,9 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/moqrelay/operator/relay"
 	"github.com/moqrelay/operator/relay/config"
 	"github.com/moqrelay/operator/relay/preflight"
 )
@@ -46,7 +51,43 @@ func (c *serveCommand) run(ctx context.Context) error {
 	return c.serve(ctx, source, loaded)
 }
 
-// serve runs the relay until it was told to stop and has drained.
-func (c *serveCommand) serve(context.Context, config.Source, *config.Loaded) error {
-	return fail(errors.New("serve is not part of this build"))
+// serve runs the relay until it was told to stop and has drained. The first
+// SIGTERM or SIGINT begins to drain, the second ends at once.
+func (c *serveCommand) serve(ctx context.Context, source config.Source, loaded *config.Loaded) error {
+	server, err := relay.New(relay.Options{
+		Loaded: loaded, Source: source, Version: ownVersion(), Log: c.stderr, Profiles: c.profiles,
+	})
+	if err != nil {
+		return fail(err)
+	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	defer signal.Stop(signals)
+	addresses, err := server.Listen(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	fmt.Fprintln(c.stdout, addresses)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	defer close(done)
+	go stopOn(signals, done, server.Drain, cancel)
+	if err := server.Run(ctx); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// stopOn calls drain at the first signal and end at the second. It returns when
+// done is closed.
+func stopOn(signals <-chan os.Signal, done <-chan struct{}, drain, end func()) {
+	for _, act := range []func(){drain, end} {
+		select {
+		case <-signals:
+			act()
+		case <-done:
+			return
+		}
+	}
 }

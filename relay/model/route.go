@@ -148,3 +148,17 @@ func better(a, b *Announcement) bool {
 	}
 	return a.recency > b.recency
 }
+
+// Routes returns every route that is announced now, in the order of paths, for a
+// person to look at.
+func (o *Origin) Routes() []Route {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := make([]Route, 0, len(o.routes))
+	for _, path := range sortedKeys(o.routes) {
+		for a := range o.routes[path] {
+			out = append(out, a.route)
+		}
+	}
+	return out
+}

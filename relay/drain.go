@@ -1,0 +1,97 @@
+package relay
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Drain begins to leave, and returns at once; later calls do nothing. New sessions
+// are refused, those that are open are told to go, publishers first. Run ends when
+// the last one has gone, or drain.timeoutSeconds after this call with the rest closed.
+func (s *Server) Drain() {
+	s.drainOnce.Do(func() {
+		s.draining.Store(true)
+		close(s.drain)
+	})
+}
+
+// runDrain waits for Drain and carries it out.
+func (s *Server) runDrain(ctx context.Context) error {
+	select {
+	case <-s.drain:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	timeout := time.Duration(s.cfg.Drain.TimeoutSeconds) * time.Second
+	open, _ := s.sessions.list()
+	s.log.Info("draining: no new sessions, those that are open are asked to leave", "sessions", len(open), "timeout", timeout.String())
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	spread := min(time.Duration(s.live.Load().GoawaySpreadSeconds)*time.Second, timeout)
+	for _, o := range open {
+		s.sessions.running.Go(func() { s.goawayAfter(ctx, o, goawayDelay(spread, o.session.Stats().Announcements > 0)) })
+	}
+	left := s.sessions.waitForNone(ctx)
+	if left > 0 {
+		s.log.Warn("drain timed out; the sessions that did not leave are closed", "sessions", left, "timeout", timeout.String())
+	} else {
+		s.log.Info("drained: every session has left")
+	}
+	return errDrained
+}
+
+// goawayDelay spreads GOAWAY so that not all clients come to the next relay at
+// once: publishers in the first tenth, viewers in the rest.
+func goawayDelay(spread time.Duration, publishes bool) time.Duration {
+	first := spread / 10
+	if publishes {
+		return randomBelow(first)
+	}
+	return first + randomBelow(spread-first)
+}
+
+func randomBelow(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}
+
+func (s *Server) goawayAfter(ctx context.Context, o *openSession, delay time.Duration) {
+	select {
+	case <-time.After(delay):
+		s.sendGoaway(o)
+	case <-o.conn.Done():
+	case <-ctx.Done():
+	}
+}
+
+func (s *Server) sendGoaway(o *openSession) {
+	s.sessions.mu.Lock()
+	again := o.drained
+	if !again {
+		o.drained = true
+		s.sessions.goaways++
+	}
+	s.sessions.mu.Unlock()
+	if !again {
+		o.session.GoAway("")
+	}
+}
+
+// waitForNone waits until no session is open or ctx is done, and returns how many are left.
+func (s *sessions) waitForNone(ctx context.Context) int {
+	for {
+		open, changed := s.list()
+		if len(open) == 0 {
+			return 0
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			open, _ = s.list()
+			return len(open)
+		}
+	}
+}

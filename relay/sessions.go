@@ -1,0 +1,203 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/moqrelay/operator/relay/session"
+	"github.com/moqrelay/operator/relay/session/lite"
+	"github.com/moqrelay/operator/relay/status"
+	"github.com/moqrelay/operator/relay/transport"
+	wire "github.com/moqrelay/operator/relay/wire/lite"
+)
+
+// Why a session ended, for metrics: admin.CloseReasons.
+const (
+	closedClean    = "clean"
+	closedProtocol = "protocol"
+	closedLost     = "lost"
+	closedDrained  = "drained"
+)
+
+// sessions are who is connected, and the count of those who were.
+type sessions struct {
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	nextID  uint64
+	open    map[uint64]*openSession
+	perIP   map[string]int
+	opened  map[string]int64
+	closed  map[string]map[string]int64
+	refused map[string]int64
+	goaways int64
+	changed chan struct{} // closed and replaced when a session ends
+}
+
+type openSession struct {
+	id      uint64
+	conn    transport.Conn
+	session *lite.Session
+	started time.Time
+	cancel  context.CancelCauseFunc
+	drained bool // GOAWAY was sent; guarded by sessions.mu
+}
+
+func newSessions() *sessions {
+	return &sessions{
+		open: make(map[uint64]*openSession), perIP: make(map[string]int),
+		opened: make(map[string]int64), closed: make(map[string]map[string]int64),
+		refused: make(map[string]int64), changed: make(chan struct{}),
+	}
+}
+
+// refusal is why no session may be opened from this address now; "" when it may.
+// Every refusal is worth another try elsewhere or later.
+func (s *Server) refusal(remote net.Addr) string {
+	limits := s.live.Load().Limits
+	reason := ""
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	switch {
+	case s.draining.Load():
+		reason = "draining"
+	case limits.Sessions > 0 && len(s.sessions.open) >= limits.Sessions:
+		reason = "overload"
+	case limits.SessionsPerIP > 0 && s.sessions.perIP[ipOf(remote)] >= limits.SessionsPerIP:
+		reason = "overload"
+	}
+	if reason != "" {
+		s.sessions.refused[reason]++
+	}
+	return reason
+}
+
+func ipOf(remote net.Addr) string {
+	host, _, err := net.SplitHostPort(remote.String())
+	if err != nil {
+		return remote.String()
+	}
+	return host
+}
+
+// serve runs one session until it ends.
+func (s *Server) serve(ctx context.Context, conn transport.Conn) {
+	info := conn.Info()
+	version, err := wire.ParseVersion(info.Protocol)
+	if err != nil { // the transports negotiate what we speak, so this is ours
+		s.log.Error("a transport negotiated a protocol that has no session", "protocol", info.Protocol)
+		conn.Close(uint64(wire.SessionVersionNegotiationFail), "no such protocol")
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	log := s.log.With("remote", info.Remote.String(), "transport", string(info.Kind), "protocol", info.Protocol)
+	limits := s.live.Load().Limits
+	open := s.sessions.add(&openSession{conn: conn, started: time.Now(), cancel: cancel,
+		session: lite.New(conn, version, lite.Config{
+			Origin:   s.origin,
+			Limits:   session.Limits{Subscriptions: limits.SubscriptionsPerSession, Announcements: limits.AnnouncementsPerSession},
+			Counters: &s.counters,
+			Log:      log,
+		})})
+	log = log.With("session", open.id)
+	log.Debug("session opened")
+	if s.draining.Load() { // it came between the check and now
+		s.sendGoaway(open)
+	}
+	err = open.session.Run(ctx)
+	reason := s.sessions.remove(open, err)
+	logEnd(ctx, log, reason, err, time.Since(open.started))
+}
+
+func logEnd(ctx context.Context, log *slog.Logger, reason string, err error, lasted time.Duration) {
+	level := slog.LevelDebug
+	if reason == closedProtocol {
+		level = slog.LevelInfo
+	}
+	log.Log(ctx, level, "session ended", "reason", reason, "error", err, "lasted", lasted.Round(time.Millisecond).String())
+}
+
+func (s *sessions) add(o *openSession) *openSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nextID++
+	o.id = s.nextID
+	s.open[o.id] = o
+	info := o.conn.Info()
+	s.perIP[ipOf(info.Remote)]++
+	s.opened[string(info.Kind)]++
+	return o
+}
+
+// remove forgets an ended session and returns the word for its end.
+func (s *sessions) remove(o *openSession, err error) string {
+	info := o.conn.Info()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, o.id)
+	if s.perIP[ipOf(info.Remote)]--; s.perIP[ipOf(info.Remote)] == 0 {
+		delete(s.perIP, ipOf(info.Remote))
+	}
+	reason := closeReason(o, err)
+	kind := string(info.Kind)
+	if s.closed[kind] == nil {
+		s.closed[kind] = make(map[string]int64)
+	}
+	s.closed[kind][reason]++
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return reason
+}
+
+func closeReason(o *openSession, err error) string {
+	var fault *lite.Error
+	var closed *transport.CloseError
+	switch {
+	case o.drained:
+		return closedDrained
+	case err == nil:
+		return closedClean
+	case errors.As(err, &fault):
+		return closedProtocol
+	case errors.As(err, &closed) && closed.Remote && !closed.Transport:
+		return closedClean // with a code of its own
+	}
+	return closedLost
+}
+
+// list returns the open sessions in the order they came, and a channel that is
+// closed when one of them ends.
+func (s *sessions) list() ([]*openSession, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*openSession, 0, len(s.open))
+	for _, id := range slices.Sorted(maps.Keys(s.open)) {
+		out = append(out, s.open[id])
+	}
+	return out, s.changed
+}
+
+// closeAll ends every session and waits for them.
+func (s *sessions) closeAll() {
+	open, _ := s.list()
+	for _, o := range open {
+		o.cancel(nil)
+	}
+	s.running.Wait()
+}
+
+// snapshot is one session for the status port.
+func (o *openSession) snapshot() status.Session {
+	info, stats := o.conn.Info(), o.session.Stats()
+	return status.Session{
+		ID: o.id, Transport: string(info.Kind), Protocol: info.Protocol, Remote: info.Remote.String(), Started: o.started,
+		Watches: stats.Requests, Publishes: stats.Pulls, Announcements: stats.Announcements, Draining: stats.Draining,
+	}
+}

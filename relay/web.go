@@ -1,0 +1,119 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/moqrelay/operator/relay/config"
+	"github.com/moqrelay/operator/relay/transport/qmux"
+)
+
+// serveUDP hands every QUIC and WebTransport connection to a session.
+func (s *Server) serveUDP(ctx context.Context) error {
+	if s.sockets.udp == nil {
+		return nil
+	}
+	for {
+		conn, err := s.sockets.udp.Accept(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return fmt.Errorf("client port, UDP: %w", err)
+		}
+		s.sessions.running.Go(func() { s.serve(ctx, conn) })
+	}
+}
+
+// serveTCP serves HTTP on the client port: over TLS, and plain too while the
+// certificate is self-signed, because browsers then fetch its hash that way.
+func (s *Server) serveTCP(ctx context.Context) error {
+	split := newSplitListener(s.sockets.tcp, &tls.Config{
+		GetCertificate: s.certificates.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+	}, s.cfg.TLS.Mode == config.SelfSigned)
+	server := &http.Server{
+		Handler:           s.publicHandler(ctx),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.logs, slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	s.sessions.running.Go(func() { _ = server.Serve(sortedListener{split, ctx}) })
+	err := split.run(ctx)
+	_ = server.Close()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("client port, TCP: %w", err)
+}
+
+// publicHandler has the routes of the client port.
+func (s *Server) publicHandler(ctx context.Context) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /certificate.sha256", func(w http.ResponseWriter, _ *http.Request) {
+		hash, ok := s.certificates.hash()
+		if !ok {
+			answer(w, http.StatusNotFound, errNoCertificate.Error())
+			return
+		}
+		answer(w, http.StatusOK, hash) // no newline: clients decode the body as it is
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.upgrade(ctx, w, r) })
+	return mux
+}
+
+func answer(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text)
+}
+
+// upgrade turns a request on any other path into a session over WebSocket. The
+// path is the session's root.
+func (s *Server) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	switch {
+	case !qmux.IsUpgrade(r):
+		answer(w, http.StatusNotFound, "not found: this port serves /health, /certificate.sha256 and WebSocket upgrades")
+		return
+	case !s.cfg.Transports.WebSocket.State.On():
+		answer(w, http.StatusNotFound, "WebSocket is disabled on this relay (transports.webSocket.state)")
+		return
+	}
+	if reason := s.refusal(remoteAddr(r)); reason != "" {
+		w.Header().Set("Retry-After", "1")
+		answer(w, http.StatusServiceUnavailable, "no new sessions now: "+reason)
+		return
+	}
+	conn, err := qmux.Accept(w, r, &s.qmux)
+	if err != nil {
+		s.sessions.refuse("version")
+		s.log.Debug("WebSocket upgrade refused", "remote", r.RemoteAddr, "error", err)
+		return
+	}
+	s.sessions.running.Go(func() { s.serve(ctx, conn) })
+}
+
+func (s *sessions) refuse(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused[reason]++
+}
+
+// remoteAddr is the client's address; HTTP servers have it as text.
+func remoteAddr(r *http.Request) net.Addr {
+	addr, err := net.ResolveTCPAddr("tcp", r.RemoteAddr)
+	if err != nil {
+		return &net.TCPAddr{}
+	}
+	return addr
+}
