@@ -46,7 +46,9 @@ func testConnectionEnds(t *testing.T, newPair NewPair) {
 		bothWays(t, newPair, o, testBlockedCalls)
 	})
 	t.Run("a lost carrier is an error and no close", func(t *testing.T) {
-		p := connect(t, newPair, roomy())
+		o := roomy()
+		o.Lossy = true
+		p := connect(t, newPair, o)
 		if p.Lose == nil {
 			t.Skip("the transport cannot lose its carrier")
 		}

@@ -17,7 +17,7 @@ func testGoroutines(t *testing.T, newPair NewPair) {
 		ours, theirs := p.stream(p.Client, p.Server)
 		start(func() (int, error) { return ours.Write(pattern(4 << 20)) })
 		start(func() (int, error) { return ours.Read(make([]byte, 1)) })
-		start(func() (int, error) { _, err := p.Client.AcceptStream(p.ctx); return 0, err })
+		start(func() (int, error) { _, err := p.Client.AcceptReceiveStream(p.ctx); return 0, err })
 		p.wantRead(theirs, pattern(1000))
 		p.carry(p.Server, p.Client, 100_000)
 		p.Client.Close(0, "done")

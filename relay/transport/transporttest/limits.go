@@ -32,10 +32,7 @@ func testLimits(t *testing.T, newPair NewPair) {
 	})
 	t.Run("open waits at the peer's limit of unidirectional streams", func(t *testing.T) {
 		bothWays(t, newPair, o, func(p *peers, from, to transport.Conn) {
-			limit := o.MaxStreams
-			if from == p.Client {
-				limit -= p.Overhead.SendStreams
-			}
+			limit := o.MaxStreams - p.Overhead.SendStreams
 			var ours transport.SendStream
 			var theirs transport.ReceiveStream
 			for range limit {

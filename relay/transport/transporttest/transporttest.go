@@ -17,6 +17,10 @@ type Options struct {
 	Windows transport.Windows
 	// MaxStreams is how many streams of each kind the other end may have open, positive.
 	MaxStreams int64
+	// Lossy says that the test will call Lose. The pair's ends should then be
+	// quick to find a silent carrier lost; all others must be patient, since the
+	// machine may be busy.
+	Lossy bool
 }
 
 // Pair is the two ends of one connection.
@@ -36,9 +40,12 @@ type Overhead struct {
 	StreamBytes int64
 	// ConnectionBytes is at most how many bytes of the connection's window are taken by control streams.
 	ConnectionBytes int64
-	// Streams and SendStreams are exactly how many of the streams that the
-	// server grants to the client the client's transport keeps open.
-	Streams, SendStreams int64
+	// Streams is exactly how many of the bidirectional streams that the server
+	// grants the client's transport keeps open.
+	Streams int64
+	// SendStreams is exactly how many of the unidirectional streams that its
+	// peer grants each end's transport keeps open.
+	SendStreams int64
 }
 
 // NewPair makes a connected pair and ends what it started with t.Cleanup.

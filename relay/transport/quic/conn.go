@@ -1,0 +1,114 @@
+package quic
+
+import (
+	"context"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/moqrelay/operator/relay/transport"
+)
+
+// ending is how a connection ended.
+type ending struct {
+	done chan struct{}
+	err  error // written once, before done is closed
+}
+
+func newEnding() ending { return ending{done: make(chan struct{})} }
+
+// end is called once, by the one callback that waits for the connection's end.
+func (e *ending) end(err error) {
+	e.err = err
+	close(e.done)
+}
+
+// Done implements [transport.Conn].
+func (e *ending) Done() <-chan struct{} { return e.done }
+
+// Err implements [transport.Conn].
+func (e *ending) Err() error {
+	select {
+	case <-e.done:
+		return e.err
+	default:
+		return nil
+	}
+}
+
+// facts are what never changes about a connection.
+type facts struct {
+	info    transport.Info
+	windows transport.Windows
+}
+
+// Info implements [transport.Conn].
+func (f *facts) Info() transport.Info { return f.info }
+
+// Windows implements [transport.Conn].
+func (f *facts) Windows() transport.Windows { return f.windows }
+
+// nativeConn is a native QUIC connection.
+type nativeConn struct {
+	facts
+	ending
+	quic *quic.Conn
+}
+
+var _ transport.Conn = (*nativeConn)(nil)
+
+func newNativeConn(conn *quic.Conn, windows transport.Windows, client bool) *nativeConn {
+	c := &nativeConn{
+		facts: facts{windows: windows, info: transport.Info{
+			Kind:     transport.QUIC,
+			Protocol: conn.ConnectionState().TLS.NegotiatedProtocol,
+			Client:   client,
+			Local:    conn.LocalAddr(),
+			Remote:   conn.RemoteAddr(),
+		}},
+		ending: newEnding(),
+		quic:   conn,
+	}
+	context.AfterFunc(conn.Context(), func() { c.end(nativeEnd(context.Cause(conn.Context()))) })
+	return c
+}
+
+// OpenStream implements [transport.Conn].
+func (c *nativeConn) OpenStream(ctx context.Context) (transport.Stream, error) {
+	s, err := c.quic.OpenStreamSync(ctx)
+	if err != nil {
+		return nil, c.callError(ctx, err)
+	}
+	return newStream(s, &c.ending), nil
+}
+
+// OpenSendStream implements [transport.Conn].
+func (c *nativeConn) OpenSendStream(ctx context.Context) (transport.SendStream, error) {
+	s, err := c.quic.OpenUniStreamSync(ctx)
+	if err != nil {
+		return nil, c.callError(ctx, err)
+	}
+	return newSendStream(s, &c.ending), nil
+}
+
+// AcceptStream implements [transport.Conn].
+func (c *nativeConn) AcceptStream(ctx context.Context) (transport.Stream, error) {
+	s, err := c.quic.AcceptStream(ctx)
+	if err != nil {
+		return nil, c.callError(ctx, err)
+	}
+	return newStream(s, &c.ending), nil
+}
+
+// AcceptReceiveStream implements [transport.Conn].
+func (c *nativeConn) AcceptReceiveStream(ctx context.Context) (transport.ReceiveStream, error) {
+	s, err := c.quic.AcceptUniStream(ctx)
+	if err != nil {
+		return nil, c.callError(ctx, err)
+	}
+	return newReceiveStream(s, &c.ending), nil
+}
+
+// Close implements [transport.Conn].
+func (c *nativeConn) Close(code uint64, reason string) {
+	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(code), transport.ClipReason(reason))
+}

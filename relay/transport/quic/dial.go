@@ -1,0 +1,142 @@
+package quic
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/webtransport-go"
+
+	"github.com/moqrelay/operator/relay/transport"
+)
+
+// DialConfig describes a connection that we open.
+type DialConfig struct {
+	Settings
+	// Protocols are the tokens we offer, the one we prefer first. At least one.
+	Protocols []string
+	// TLS is copied; nil means the system's roots. NextProtos is replaced.
+	TLS *tls.Config
+	// CertificateHashes, if any, take the place of roots: the server's
+	// certificate must be valid now and have one of these SHA-256 hashes over its
+	// DER form, as browsers do with serverCertificateHashes. Its names do not count.
+	CertificateHashes [][sha256.Size]byte
+	// Origin is sent with a WebTransport request, as browsers do; empty: none.
+	Origin string
+}
+
+// Dial opens native QUIC to HOST:PORT. ctx bounds the dialling alone. The
+// connection has a socket of its own, which ends with it.
+func Dial(ctx context.Context, address string, cfg DialConfig) (transport.Conn, error) {
+	cfg.Settings = cfg.Settings.withDefaults()
+	conn, err := dial(ctx, address, cfg, cfg.Protocols)
+	if err != nil {
+		return nil, fmt.Errorf("dial QUIC %q: %w", address, err)
+	}
+	return newNativeConn(conn, cfg.Windows, true), nil
+}
+
+// DialWebTransport opens a WebTransport session at an https URL; its path and
+// query go to the server. A server's refusal is a [*RefusedError].
+func DialWebTransport(ctx context.Context, rawURL string, cfg DialConfig) (transport.Conn, error) {
+	cfg.Settings = cfg.Settings.withDefaults()
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("dial WebTransport: %w", err)
+	}
+	if u.Scheme != "https" {
+		return nil, fmt.Errorf("dial WebTransport %q: the scheme is not https", u.Redacted())
+	}
+	if u.Port() == "" {
+		u.Host += ":443"
+	}
+	conn, err := dial(ctx, u.Host, cfg, []string{http3.NextProtoH3})
+	if err != nil {
+		return nil, fmt.Errorf("dial WebTransport %q: %w", u.Redacted(), err)
+	}
+	session, err := openSession(ctx, conn, u, cfg)
+	if err != nil {
+		_ = conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
+		return nil, fmt.Errorf("dial WebTransport %q: %w", u.Redacted(), err)
+	}
+	return newWebConn(session, conn, cfg.Windows, transport.Info{
+		Kind:     transport.WebTransport,
+		Protocol: session.SessionState().ApplicationProtocol,
+		Client:   true,
+		HasURI:   true,
+		Path:     u.RequestURI(),
+		Origin:   cfg.Origin,
+		Local:    conn.LocalAddr(),
+		Remote:   conn.RemoteAddr(),
+	}), nil
+}
+
+func dial(ctx context.Context, address string, cfg DialConfig, alpn []string) (*quic.Conn, error) {
+	if err := errors.Join(cfg.validate(), validateProtocols(cfg.Protocols)); err != nil {
+		return nil, err
+	}
+	silenceBufferWarning()
+	return quic.DialAddr(ctx, address, cfg.tlsConfig(alpn), cfg.quicConfig())
+}
+
+// openSession is [webtransport.Transport.Dial] without its last step, which
+// ends the connection together with the session and loses the close code.
+func openSession(ctx context.Context, conn *quic.Conn, u *url.URL, cfg DialConfig) (*webtransport.Session, error) {
+	// The library waits for the answer without the context.
+	stop := context.AfterFunc(ctx, func() { _ = conn.CloseWithError(0, "") })
+	defer stop()
+	tr := &webtransport.Transport{ApplicationProtocols: cfg.Protocols}
+	client, err := tr.NewClientConn(conn)
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{}
+	if cfg.Origin != "" {
+		header.Set("Origin", cfg.Origin)
+	}
+	response, session, err := client.Dial(ctx, u.String(), header)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case response != nil && (response.StatusCode < 200 || response.StatusCode > 299):
+		return nil, &RefusedError{Status: response.StatusCode}
+	case err != nil:
+		return nil, err
+	case !slices.Contains(cfg.Protocols, session.SessionState().ApplicationProtocol):
+		return nil, errors.New("the server chose none of the offered protocols")
+	}
+	return session, nil
+}
+
+func (c DialConfig) tlsConfig(alpn []string) *tls.Config {
+	conf := &tls.Config{}
+	if c.TLS != nil {
+		conf = c.TLS.Clone()
+	}
+	conf.MinVersion = max(conf.MinVersion, tls.VersionTLS13)
+	conf.NextProtos = slices.Clone(alpn)
+	if len(c.CertificateHashes) > 0 {
+		conf.InsecureSkipVerify = true // the hash is the check, in VerifyConnection
+		conf.VerifyConnection = c.verifyHash
+	}
+	return conf
+}
+
+func (c DialConfig) verifyHash(state tls.ConnectionState) error {
+	leaf := state.PeerCertificates[0]
+	if hash := sha256.Sum256(leaf.Raw); !slices.Contains(c.CertificateHashes, hash) {
+		return fmt.Errorf("the server's certificate has the SHA-256 hash %x, which is none of those given", hash)
+	}
+	if now := time.Now(); now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
+		return fmt.Errorf("the server's certificate is valid from %v to %v", leaf.NotBefore, leaf.NotAfter)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package quic
+
+import (
+	"context"
+	"io"
+	"math"
+	"sync/atomic"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/webtransport-go"
+)
+
+// errorCode is a stream's code as the two libraries have it: each maps it to
+// its own wire form.
+type errorCode interface {
+	quic.StreamErrorCode | webtransport.StreamErrorCode
+}
+
+// sender is what both libraries' sending halves offer.
+type sender[C errorCode] interface {
+	io.WriteCloser
+	CancelWrite(C)
+	Context() context.Context
+}
+
+// receiver is what both libraries' receiving halves offer.
+type receiver[C errorCode] interface {
+	io.Reader
+	CancelRead(C)
+}
+
+// toCode is the code in the library's type; one that does not fit is its largest.
+func toCode[C errorCode](code uint64) C {
+	if uint64(C(code)) != code {
+		return C(math.MaxUint32)
+	}
+	return C(code)
+}
+
+type sendStream[C errorCode] struct {
+	str    sender[C]
+	conn   *ending
+	closed atomic.Bool
+}
+
+func newSendStream[C errorCode](s sender[C], conn *ending) *sendStream[C] {
+	return &sendStream[C]{str: s, conn: conn}
+}
+
+// Write implements [transport.SendStream]. It hands p itself to the library.
+func (s *sendStream[C]) Write(p []byte) (int, error) {
+	n, err := s.str.Write(p)
+	return n, s.conn.streamError(err)
+}
+
+// Close implements [transport.SendStream].
+func (s *sendStream[C]) Close() error {
+	s.closed.Store(true)
+	return s.conn.streamError(s.str.Close())
+}
+
+// Reset implements [transport.SendStream]. After Close the library would give up
+// on bytes that are still under way, so nothing is done then.
+func (s *sendStream[C]) Reset(code uint64) {
+	if !s.closed.Load() {
+		s.str.CancelWrite(toCode[C](code))
+	}
+}
+
+// Stopped implements [transport.SendStream].
+func (s *sendStream[C]) Stopped() <-chan struct{} { return s.str.Context().Done() }
+
+type receiveStream[C errorCode] struct {
+	str  receiver[C]
+	conn *ending
+}
+
+func newReceiveStream[C errorCode](s receiver[C], conn *ending) *receiveStream[C] {
+	return &receiveStream[C]{str: s, conn: conn}
+}
+
+// Read implements [transport.ReceiveStream].
+func (s *receiveStream[C]) Read(p []byte) (int, error) {
+	n, err := s.str.Read(p)
+	return n, s.conn.streamError(err)
+}
+
+// Stop implements [transport.ReceiveStream].
+func (s *receiveStream[C]) Stop(code uint64) { s.str.CancelRead(toCode[C](code)) }
+
+type stream[C errorCode] struct {
+	sendStream[C]
+	receiveStream[C]
+}
+
+func newStream[C errorCode](s interface {
+	sender[C]
+	receiver[C]
+}, conn *ending,
+) *stream[C] {
+	return &stream[C]{
+		sendStream:    sendStream[C]{str: s, conn: conn},
+		receiveStream: receiveStream[C]{str: s, conn: conn},
+	}
+}

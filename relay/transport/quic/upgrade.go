@@ -1,0 +1,124 @@
+package quic
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+
+	"github.com/moqrelay/operator/relay/transport"
+)
+
+const (
+	// maxHeaderBytes bounds a request: a path with a token in its query, and little else.
+	maxHeaderBytes = 32 << 10
+
+	headerOffered = "WT-Available-Protocols"
+)
+
+// webPeer is an HTTP/3 connection as the request handler sees it.
+type webPeer struct {
+	quic  *quic.Conn
+	setup *time.Timer // ends the connection if it fires before a session was begun
+	used  atomic.Bool // a session was begun: there is one per connection
+}
+
+type webPeerKey struct{}
+
+// peerOf finds what admit put into the context of a connection and its requests.
+func peerOf(ctx context.Context) *webPeer { return ctx.Value(webPeerKey{}).(*webPeer) }
+
+// upgrade answers every HTTP/3 request: with a session, or with a status. All
+// refusals come before the session exists.
+func (l *Listener) upgrade(w http.ResponseWriter, r *http.Request) {
+	info, status := l.request(r)
+	if status == 0 && l.cfg.Upgrade != nil {
+		status = l.cfg.Upgrade(info)
+	}
+	peer := peerOf(r.Context())
+	if status == 0 && peer.used.Swap(true) {
+		status = http.StatusTooManyRequests
+	}
+	if status != 0 {
+		w.WriteHeader(status)
+		return
+	}
+	// The library takes the client's first token that it knows: leave it no choice.
+	r.Header.Set(headerOffered, quoted(info.Protocol))
+	session, err := l.web.Upgrade(w, r)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest) // such as no HTTP/3 datagrams
+		return
+	}
+	peer.setup.Stop()
+	l.handOver(newWebConn(session, peer.quic, l.cfg.Windows, info))
+}
+
+// request checks a request and returns what its connection's Info would be, or
+// the HTTP status of the refusal.
+func (l *Listener) request(r *http.Request) (info transport.Info, status int) {
+	if r.Method != http.MethodConnect || !strings.HasPrefix(r.Proto, "webtransport") {
+		return info, http.StatusNotFound
+	}
+	info = transport.Info{
+		Kind:   transport.WebTransport,
+		HasURI: true,
+		Path:   r.RequestURI,
+		Origin: r.Header.Get("Origin"),
+		Local:  r.Context().Value(http.LocalAddrContextKey).(net.Addr),
+		Remote: r.Context().Value(http3.RemoteAddrContextKey).(net.Addr),
+	}
+	if !l.originAllowed(info.Origin) {
+		return info, http.StatusForbidden
+	}
+	info.Protocol = choose(l.cfg.Protocols, r.Header.Values(headerOffered))
+	if info.Protocol == "" {
+		return info, http.StatusBadRequest
+	}
+	return info, 0
+}
+
+func (l *Listener) originAllowed(origin string) bool {
+	return origin == "" || slices.ContainsFunc(l.cfg.AllowedOrigins, func(allowed string) bool {
+		return allowed == "*" || strings.EqualFold(allowed, origin)
+	})
+}
+
+// choose returns the first of ours that the header offers, or "".
+func choose(ours, header []string) string {
+	list, err := httpsfv.UnmarshalList(header)
+	if err != nil {
+		return ""
+	}
+	offered := map[string]bool{}
+	for _, member := range list {
+		if item, ok := member.(httpsfv.Item); ok {
+			if token, ok := item.Value.(string); ok {
+				offered[token] = true
+			}
+		}
+	}
+	for _, token := range ours {
+		if offered[token] {
+			return token
+		}
+	}
+	return ""
+}
+
+// quoted is a structured-field string. Tokens are checked to be printable ASCII
+// by having been parsed from one.
+func quoted(token string) string {
+	s, err := httpsfv.Marshal(httpsfv.NewItem(token))
+	if err != nil {
+		return `""`
+	}
+	return s
+}

@@ -1,0 +1,62 @@
+package quic
+
+import (
+	"io"
+	"runtime"
+	"testing"
+
+	"github.com/moqrelay/operator/relay/transport"
+)
+
+// TestAWriteAllocatesFarLessThanItsBytes shows that the caller's slice goes to
+// quic-go as it is: a copy for each write would allocate 256 KiB each. What is
+// counted is the whole process, both ends, packets and acknowledgements.
+func TestAWriteAllocatesFarLessThanItsBytes(t *testing.T) {
+	for name, connect := range map[string]func(*testing.T, *server) (client, server transport.Conn){
+		"quic":         func(t *testing.T, s *server) (client, server transport.Conn) { return s.connect(t) },
+		"webtransport": func(t *testing.T, s *server) (client, server transport.Conn) { return s.connectWeb(t, "/") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := connect(t, newServer(t, nil))
+			send, err := server.OpenSendStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			chunk := make([]byte, 256<<10)
+			write := func() {
+				if n, err := send.Write(chunk); n != len(chunk) || err != nil {
+					t.Fatalf("Write: %d, %v", n, err)
+				}
+			}
+			write()
+			receive, err := client.AcceptReceiveStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() {
+				_, err := io.CopyBuffer(io.Discard, struct{ io.Reader }{receive}, make([]byte, 64<<10))
+				done <- err
+			}()
+			for range 20 { // fill the library's pools
+				write()
+			}
+			const writes = 100
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range writes {
+				write()
+			}
+			runtime.ReadMemStats(&after)
+			perWrite := (after.TotalAlloc - before.TotalAlloc) / writes
+			t.Logf("%d bytes in %d allocations per write of %d", perWrite, (after.Mallocs-before.Mallocs)/writes, len(chunk))
+			if limit := uint64(len(chunk) / 4); perWrite > limit {
+				t.Errorf("%d bytes allocated per write of %d, want at most %d", perWrite, len(chunk), limit)
+			}
+			_ = send.Close()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
