@@ -155,6 +155,7 @@ func TestMistakesAreRefusedAndTheMessageNamesTheField(t *testing.T) {
 		{"{auth: {mode: None}, tls: {mode: Secret}}", "spec.tls.secretName", "is required while tls.mode is Secret"},
 		{"{auth: {mode: None}, tls: {mode: Files, secretName: a}}", "spec.tls.mode", `supported values: "Secret", "SelfSigned"`},
 		{"{auth: {mode: None}, tls: {secretName: Cert}}", "spec.tls.secretName", "should match"},
+		{"{auth: {mode: None}, tls: {secretName: a..b}}", "spec.tls.secretName", "should match"},
 		{selfSigned + ", replicas: 2}", "spec.replicas", "at most 1 while tls.mode is SelfSigned"},
 		{"{auth: {mode: None}, tls: {mode: SelfSigned, secretName: cert}}", "spec.tls.secretName", "has no effect while tls.mode is SelfSigned"},
 		{valid + ", replicas: -1}", "spec.replicas", "greater than or equal to 0"},
