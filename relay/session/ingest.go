@@ -52,7 +52,8 @@ type Heads interface {
 // Ingest reads frames from stream into group until the stream ends, and ends the
 // group with it: it finishes the group after the peer's FIN and aborts it
 // otherwise. in is the buffer over stream, with the group's header already read.
-// When the group wants no more bytes, or ctx is done, the stream is stopped.
+// When the group wants no more bytes, or ctx is done, the stream is stopped. ctx
+// is the session's: a group that it cuts short has lost its source.
 //
 // It returns nil when the group was finished, and else what it was aborted with.
 func Ingest(ctx context.Context, stream transport.ReceiveStream, in *bufio.Reader, group *model.GroupWriter, heads Heads) error {
@@ -76,7 +77,7 @@ func Ingest(ctx context.Context, stream transport.ReceiveStream, in *bufio.Reade
 	if ended := group.Err(); ended != nil {
 		err = ended // the stream's error only follows from it
 	} else if ctx.Err() != nil {
-		err = context.Cause(ctx)
+		err = model.ErrSourceGone
 	}
 	group.Abort(err)
 	stream.Stop(StreamCode(err))
@@ -123,13 +124,16 @@ func ingestPayload(ctx context.Context, in *bufio.Reader, group *model.GroupWrit
 }
 
 // ingestError turns the end of a stream into the end of its group: the peer's
-// code travels on.
+// code travels on, and what is no fault of the stream is the connection's end.
 func ingestError(err error) error {
-	if reset, ok := errors.AsType[*transport.StreamError](err); ok && reset.Remote {
+	reset, ok := errors.AsType[*transport.StreamError](err)
+	switch {
+	case ok && reset.Remote:
 		return &model.AbortError{Code: reset.Code}
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: %w", ErrWrongSize, err)
+	case ok, errors.Is(err, ErrMalformed):
+		return err
 	}
-	return err
+	return fmt.Errorf("%w: %w", model.ErrSourceGone, err)
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,7 @@ type script struct {
 	counters *session.Counters
 	bench    *bench
 	waiting  map[string]chan *scriptStream // accepted, by kind
+	deaf     atomic.Bool                   // streams that are accepted are not read
 }
 
 // scriptStream is one stream of the peer. What arrives is collected.
@@ -106,7 +108,7 @@ func (s *script) acceptUni() {
 
 func (s *script) newStream(send transport.SendStream, recv transport.ReceiveStream) *scriptStream {
 	st := &scriptStream{send: send, recv: recv}
-	if recv != nil {
+	if recv != nil && !s.deaf.Load() {
 		s.bench.tasks.Go(st.collect)
 	}
 	return st

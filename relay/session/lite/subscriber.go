@@ -170,26 +170,29 @@ func (p *pull) conclude(sub *subscription, err error) {
 
 // failure is what the subscribers are told of err.
 func (p *pull) failure(err error) error {
-	if p.s.ctx.Err() != nil {
-		return model.ErrSourceGone
-	}
 	reset, ok := errors.AsType[*transport.StreamError](err)
-	if !ok || !reset.Remote {
+	switch {
+	case p.s.ctx.Err() != nil:
+		return model.ErrSourceGone
+	case ok && reset.Remote:
+		return p.refusal(reset.Code)
+	case unreadable(err), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, model.ErrNotFound):
 		return err
 	}
-	// Peers before 06 number their codes differently; 0 and 1 mean nothing there.
-	routine := lite.StreamCode(reset.Code).Routine() && p.s.version < lite.Lite06
-	select {
-	case <-p.accepted:
-		if routine {
-			return model.ErrCancelled
-		}
-	default:
-		if routine {
-			return model.ErrNotFound
-		}
+	return model.ErrSourceGone // no fault of the stream: the connection is lost
+}
+
+// refusal is what the subscribers are told when the peer resets a request with
+// code. Peers before 06 number their codes differently; 0 and 1 mean nothing there.
+func (p *pull) refusal(code uint64) error {
+	routine := lite.StreamCode(code).Routine() && p.s.version < lite.Lite06
+	switch {
+	case routine && p.isAccepted():
+		return model.ErrCancelled
+	case routine:
+		return model.ErrNotFound
 	}
-	return &model.AbortError{Code: reset.Code}
+	return &model.AbortError{Code: code}
 }
 
 // steer writes SUBSCRIBE_UPDATE when the subscribers' wishes change, until nobody

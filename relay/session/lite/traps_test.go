@@ -240,6 +240,7 @@ func TestAnnounceIDsCountEveryStartReceived(t *testing.T) {
 // wantRoutes checks which paths the relay would show.
 func (s *script) wantRoutes(t *testing.T, want ...model.Path) {
 	t.Helper()
+	synctest.Wait()
 	w := s.origin.Watch("", model.Peer{})
 	defer w.Close()
 	changes, err := w.Next(t.Context())
