@@ -194,13 +194,13 @@ func holdCommand() *cobra.Command {
 		Use:   "hold --as NAME -- COMMAND...",
 		Short: "Run a command while nobody else may bring the cluster up or down",
 		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			lock, err := take(who)
 			if err != nil {
 				return err
 			}
 			defer lock.Release()
-			return runHeld(cmd.Context(), lock, args)
+			return runHeld(lock, args)
 		},
 	}
 	cmd.Flags().StringVar(&who, "as", "", "who uses the cluster, as others are told (make demo)")
@@ -208,15 +208,22 @@ func holdCommand() *cobra.Command {
 	return cmd
 }
 
-// runHeld passes an interrupt on and waits for the command's own end.
-func runHeld(ctx context.Context, lock *machine.Lock, argv []string) error {
-	child := exec.CommandContext(ctx, argv[0], argv[1:]...)
+// runHeld runs the command to its own end. Ctrl-C reaches the command by way of the
+// terminal, so it is not passed on a second time; SIGTERM is.
+func runHeld(lock *machine.Lock, argv []string) error {
+	child := exec.Command(argv[0], argv[1:]...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	child.Env = append(os.Environ(), lock.Environment())
-	child.Cancel = func() error { return child.Process.Signal(os.Interrupt) }
-	err := child.Run()
-	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+	terms := make(chan os.Signal, 1)
+	signal.Notify(terms, syscall.SIGTERM)
+	if err := child.Start(); err != nil {
 		return fmt.Errorf("run %s: %w", argv[0], err)
 	}
-	return err
+	// Ends with the program, which has nothing else to do than to wait below.
+	go func() {
+		for s := range terms {
+			_ = child.Process.Signal(s)
+		}
+	}()
+	return child.Wait()
 }

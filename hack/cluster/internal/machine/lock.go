@@ -50,21 +50,15 @@ type Lock struct {
 // *HeldError at once: nothing waits. When shown is the token of the present
 // holder, the caller is its child and shares the lock.
 func Take(path, who, shown string) (*Lock, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
-	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	f, err := flock(path)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		defer f.Close()
-		holder := readHolder(f)
+		holder, _ := HolderOf(path)
 		if shown != "" && shown == holder.Token {
 			return &Lock{holder: holder}, nil
 		}
 		return nil, &HeldError{Path: path, Holder: holder, Now: time.Now()}
 	}
 	if err != nil {
-		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	now := time.Now()
@@ -79,6 +73,27 @@ func Take(path, who, shown string) (*Lock, error) {
 	return l, nil
 }
 
+// flock opens and locks the file at path. The last holder may have removed the one
+// that was opened: then it is tried again with the one that is there now.
+func flock(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			f.Close()
+			return nil, err
+		}
+		opened, err1 := f.Stat()
+		present, err2 := os.Stat(path)
+		if err1 == nil && err2 == nil && os.SameFile(opened, present) {
+			return f, nil
+		}
+		f.Close()
+	}
+}
+
 // Environment is the entry that the holder's children need to share the lock.
 func (l *Lock) Environment() string { return HeldVariable + "=" + l.holder.Token }
 
@@ -87,7 +102,7 @@ func (l *Lock) Release() {
 	if l.file == nil {
 		return
 	}
-	_ = l.file.Truncate(0)
+	_ = os.Remove(l.file.Name()) // while it is locked, so that nobody holds a file that is gone
 	_ = l.file.Close()
 }
 

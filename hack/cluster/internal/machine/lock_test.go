@@ -68,6 +68,9 @@ func TestTheHolderIsKnownFromOutside(t *testing.T) {
 	if h, held := HolderOf(path); held {
 		t.Errorf("after the release it is held by %v", h)
 	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("after the release the file is still there: %v", err)
+	}
 }
 
 func TestTheMessageSaysWhoSinceWhenAndWhere(t *testing.T) {

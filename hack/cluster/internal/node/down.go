@@ -23,15 +23,8 @@ func (c *Cluster) Down(ctx context.Context) error {
 		fmt.Fprintln(c.Out, "the cluster is down already")
 		return nil
 	}
-	journal, _, err := machine.ReadJournal(c.journalPath())
-	if err != nil {
-		// Without it the mark and the folder still tell most of it.
-		fmt.Fprintf(c.Out, "%v; going on without it: sysctls stay as they are\n", err)
-	}
-	c.journal = journal
-	if c.journal.Boot != machine.BootID() {
-		// The reboot took everything but files.
-		c.journal = machine.Journal{Folders: journal.Folders}
+	if err := c.recall(); err != nil {
+		return err
 	}
 	start := time.Now()
 	fmt.Fprintln(c.Out, "taking down the cluster")
@@ -46,6 +39,37 @@ func (c *Cluster) Down(ctx context.Context) error {
 		return fmt.Errorf("cluster's folder: %w", err)
 	}
 	fmt.Fprintf(c.Out, "down after %.1f s\n", time.Since(start).Seconds())
+	return nil
+}
+
+// recall reads what there is to undo. After a reboot that is only files. Without a
+// journal, because somebody removed or broke it, the names that Up always uses have
+// to do, and the old values of sysctls are lost.
+func (c *Cluster) recall() error {
+	journal, found, err := machine.ReadJournal(c.journalPath())
+	switch {
+	case err == nil && found && journal.Boot == machine.BootID():
+		c.journal = journal
+		return nil
+	case err == nil && found:
+		c.journal = machine.Journal{Folders: journal.Folders}
+		return nil
+	case err == nil:
+		err = errors.New("there is no journal")
+	}
+	fmt.Fprintf(c.Out, "%v: sysctls stay as they are now\n", err)
+	mounts, err := machine.Mounts()
+	if err != nil {
+		return err
+	}
+	groups, err := machine.DetectCgroups(mounts)
+	if err != nil {
+		return err
+	}
+	c.journal = machine.Journal{Links: []string{bridge}, Tables: proxyTables}
+	for _, name := range groupNames {
+		c.journal.Cgroups = append(c.journal.Cgroups, groups.Groups(name)...)
+	}
 	return nil
 }
 

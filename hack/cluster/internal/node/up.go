@@ -76,7 +76,7 @@ func (c *Cluster) Up(ctx context.Context) error {
 	}
 	fmt.Fprintln(c.Out, "bringing up the cluster")
 	if err := c.run(c.upSteps(ctx)); err != nil {
-		if !c.journal.Started.IsZero() {
+		if !errors.Is(err, errRemains) && c.leftovers() {
 			err = fmt.Errorf("%w\nremove what there is of it with the command down", err)
 		}
 		return err
@@ -111,11 +111,13 @@ func (c *Cluster) upSteps(ctx context.Context) []step {
 	}
 }
 
+var errRemains = errors.New("there are remains of a cluster")
+
 // check changes nothing. It reports everything that stands in the way.
 func (c *Cluster) check(ctx context.Context) error {
 	if c.leftovers() {
 		// Most other findings would be its own ports and links.
-		return fmt.Errorf("there are remains of a cluster in %s: remove them with the command down", c.Dir)
+		return fmt.Errorf("%w (%s): remove them with the command down", errRemains, c.Dir)
 	}
 	failed := []error{machine.Advice(machine.Missing(machine.Requirements, machine.Installed))}
 	for _, p := range proc.Named("kubelet", "k3s", "k3s-server", "k0s") {
