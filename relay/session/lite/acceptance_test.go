@@ -248,12 +248,13 @@ func (s *sinkStream) Stopped() <-chan struct{} { return s.stopped }
 
 // room is 100 viewers of one track, all of one version.
 type room struct {
-	b     *bench
-	relay *model.Origin
-	sinks []*sinkConn
-	group *model.GroupWriter
-	local *model.Reader
-	prod  *model.Producer
+	b       *bench
+	relay   *model.Origin
+	sinks   []*sinkConn
+	clients []transport.Conn
+	group   *model.GroupWriter
+	local   *model.Reader
+	prod    *model.Producer
 }
 
 const (
@@ -295,7 +296,7 @@ func (r *room) join(t *testing.T, v lite.Version) {
 	c, s := transport.Pipe(transport.PipeConfig{Protocol: v.String(), HasURI: true})
 	sink := &sinkConn{Conn: s, large: make([]unsafe.Pointer, 0, 4096)}
 	sink.setup.Store(!v.HasSetup())
-	r.sinks = append(r.sinks, sink)
+	r.sinks, r.clients = append(r.sinks, sink), append(r.clients, c)
 	r.b.run(sink, v, Config{Origin: r.relay, Role: lite.RolePublisher})
 	if v.HasSetup() {
 		st, err := c.OpenSendStream(t.Context())
@@ -385,6 +386,42 @@ func TestEveryViewersWriteIsOfTheSharedChunk(t *testing.T) {
 				t.Errorf("%d writes were seen, want at least one for each viewer", writes)
 			}
 		})
+	}
+}
+
+func TestAViewerCostsSevenGoroutinesAndThreeForAnnouncements(t *testing.T) {
+	for _, v := range versions {
+		t.Run(v.String(), func(t *testing.T) {
+			b := newBench(t)
+			defer b.stop()
+			before := runtime.NumGoroutine()
+			r := newRoom(t, b, v)
+			// The sessions of the room do not hear announcements: one less than a relay's.
+			wantGoroutines(t, before+7*roomViewers+5)
+			for _, c := range r.clients {
+				st, err := c.OpenStream(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, _ := parseBytes(request(v))
+				if _, err := st.Write(p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantGoroutines(t, before+10*roomViewers+5)
+		})
+	}
+}
+
+// wantGoroutines waits until no more than most goroutines run.
+func wantGoroutines(t *testing.T, most int) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for runtime.NumGoroutine() > most {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines run, want at most %d", runtime.NumGoroutine(), most)
+		}
+		runtime.Gosched()
 	}
 }
 

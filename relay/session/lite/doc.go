@@ -14,11 +14,12 @@
 // # Goroutines
 //
 // All belong to the session, end with it, and Run waits for them. A session has
-// Run itself, two that accept streams, one that hears announcements and two for
-// each Announce stream of the peer. A viewer's subscription has two (one reads the
-// Subscribe stream, one hands out groups) and two for each group that is being
-// sent. So a viewer of one track costs ten goroutines beside its transport's. An upstream
-// subscription has two and each group that arrives has two.
+// four: Run itself, two that accept streams, one that hears announcements. Each
+// Announce stream of the peer has three, a subscription of the peer two (one
+// reads the Subscribe stream, one hands out groups), and each group that is being
+// sent two. So a viewer that asks for announcements and watches one track costs
+// eleven beside its transport's. A track that we ask the peer for has two, and so
+// has each group that arrives.
 //
 // # Errors
 //

@@ -13,7 +13,7 @@ import (
 )
 
 // receiveGroup reads one group stream of the peer, behind its type, to its end.
-func (s *Session) receiveGroup(st transport.ReceiveStream, in *bufio.Reader) error {
+func (s *Session) receiveGroup(st transport.ReceiveStream, in *bufio.Reader, t *turn) error {
 	msg, err := readGroup(in, s.version)
 	if err != nil {
 		return err
@@ -29,8 +29,14 @@ func (s *Session) receiveGroup(st transport.ReceiveStream, in *bufio.Reader) err
 		// Never asked for. The model's groups begin with frame 0.
 		return fmt.Errorf("group %d begins with frame %d: %w", msg.Sequence, msg.FrameStart, session.ErrMalformed)
 	}
+	if p.isFresh() {
+		// Whoever waits for a first group begins with the one that comes first, and
+		// goes without those numbered lower: goroutines must not turn them round.
+		t.wait(firstGroupWait)
+	}
 	group, err := p.producer.Group(msg.Sequence, session.CapWindow(s.window, s.cfg.Origin.PacingCap()))
 	p.sawGroup(msg.Sequence)
+	t.pass()
 	if err != nil {
 		st.Stop(session.StreamCode(err))
 		return nil
@@ -63,6 +69,17 @@ func (p *pull) awaitAccepted() bool {
 	}
 	return p.isAccepted()
 }
+
+// isFresh reports whether no group has come yet.
+func (p *pull) isFresh() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.top == 0
+}
+
+// firstGroupWait is how long the first group of a track may wait for a stream
+// that was opened before its own.
+const firstGroupWait = 100 * time.Millisecond
 
 // rememberedGroups is how many groups behind a gap are remembered.
 const rememberedGroups = 1024

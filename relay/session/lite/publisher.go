@@ -170,7 +170,7 @@ func (d *delivery) serve(in *wire.StreamReader) error {
 	var task sync.WaitGroup
 	task.Go(func() {
 		delivered = d.deliver(ctx)
-		d.finish(delivered)
+		d.finish(ctx, delivered)
 		late = time.AfterFunc(endWait, func() { d.st.Stop(uint64(lite.StreamCancelled)) })
 		cancel(errDelivered)
 	})
@@ -302,20 +302,20 @@ func (d *delivery) respond(msg lite.Response) error {
 // finish ends our direction of the stream after delivery, unless the peer left
 // first. What the subscription held is given back at once: the peer's half may
 // never end.
-func (d *delivery) finish(delivered error) {
+func (d *delivery) finish(ctx context.Context, delivered error) {
 	d.over()
 	last := d.s.requests.exit(d.path)
-	ended, failed := errors.AsType[*transport.StreamError](delivered)
+	_, written := errors.AsType[*transport.StreamError](delivered)
+	left := ctx.Err() != nil || written || errors.Is(delivered, errStopped)
 	switch {
 	case delivered == nil:
 		_ = d.st.Close()
-	case errors.Is(delivered, errPeerLeft) || failed && ended.Remote:
-		return
+	case errors.Is(delivered, errPeerLeft):
 	default:
 		d.st.Reset(session.StreamCode(delivered))
 		d.st.Stop(session.StreamCode(delivered))
 	}
-	if last && d.accepted && !d.s.version.HasSubscribeEnd() && d.s.ctx.Err() == nil {
+	if last && !left && d.accepted && !d.s.version.HasSubscribeEnd() {
 		// No end of the stream reaches a JavaScript player of these versions: only
 		// the end of the announcement does.
 		d.s.announced.retract(d.path)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/moqrelay/operator/relay/session"
 	"github.com/moqrelay/operator/relay/transport"
@@ -26,13 +27,50 @@ func (s *Session) acceptStreams() {
 
 // acceptReceiveStreams serves each unidirectional stream of the peer.
 func (s *Session) acceptReceiveStreams() {
+	before := make(chan struct{})
+	close(before)
 	for {
 		st, err := s.conn.AcceptReceiveStream(s.ctx)
 		if err != nil {
 			s.lost(err)
 			return
 		}
-		s.tasks.Go(func() { s.serveReceiveStream(st) })
+		t := turn{before: before, done: make(chan struct{})}
+		before = t.done
+		s.tasks.Go(func() {
+			defer t.pass()
+			s.serveReceiveStream(st, &t)
+		})
+	}
+}
+
+// turn is the place of a stream in the order in which they came.
+type turn struct {
+	before <-chan struct{} // closed when the stream before has done its part
+	done   chan struct{}
+	passed bool
+}
+
+// pass lets the next stream go on.
+func (t *turn) pass() {
+	if !t.passed {
+		t.passed = true
+		close(t.done)
+	}
+}
+
+// wait waits for the stream before, for at most limit.
+func (t *turn) wait(limit time.Duration) {
+	select {
+	case <-t.before:
+		return
+	default:
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-t.before:
+	case <-timer.C:
 	}
 }
 
@@ -84,19 +122,19 @@ func (s *Session) serveType(typ lite.BidiType, st transport.Stream, in *wire.Str
 }
 
 // serveReceiveStream serves one unidirectional stream to its end.
-func (s *Session) serveReceiveStream(st transport.ReceiveStream) {
+func (s *Session) serveReceiveStream(st transport.ReceiveStream, t *turn) {
 	in := session.OpenBuffer(st)
 	defer session.CloseBuffer(in)
 	typ, err := wire.ReadVarint(in)
 	if err == nil {
-		switch t := lite.UniType(typ); {
-		case !t.In(s.version):
+		switch kind := lite.UniType(typ); {
+		case !kind.In(s.version):
 			err = errUnknownStream
-		case t == lite.UniSetup:
+		case kind == lite.UniSetup:
 			err = s.receiveSetup(in)
 			s.peer.release()
 		default:
-			err = s.receiveGroup(st, in)
+			err = s.receiveGroup(st, in, t)
 		}
 	}
 	if err != nil {
