@@ -93,3 +93,18 @@ func TestTheDocumentationListsEveryKeyAsItIs(t *testing.T) {
 		t.Errorf("docs/configuration.md does not have this table:\n%s", table.String())
 	}
 }
+
+func TestTheSampleInTheDocumentationIsValid(t *testing.T) {
+	page, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	sample, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("docs/configuration.md has no yaml sample")
+	}
+	if _, err := Parse("docs/configuration.md", []byte(sample)); err != nil {
+		t.Error(err)
+	}
+}

@@ -16,13 +16,13 @@ type watched struct {
 	t       *testing.T
 	dir     string
 	first   *Loaded
-	updates []Update
+	updates chan Update // holds what was not looked at yet
 }
 
 // newWatched writes both files as a kubelet does, loads and watches them.
 func newWatched(t *testing.T, file, live string) *watched {
 	t.Helper()
-	w := &watched{t: t, dir: t.TempDir()}
+	w := &watched{t: t, dir: t.TempDir(), updates: make(chan Update, 100)}
 	w.swap("1", file, live)
 	for _, name := range []string{"relay.yaml", "live.yaml"} {
 		if err := os.Symlink("..data/"+name, filepath.Join(w.dir, name)); err != nil {
@@ -38,7 +38,7 @@ func newWatched(t *testing.T, file, live string) *watched {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		Watch(ctx, s, w.first, func(u Update) { w.updates = append(w.updates, u) })
+		Watch(ctx, s, w.first, func(u Update) { w.updates <- u })
 	}()
 	t.Cleanup(func() { stop(); <-done })
 	return w
@@ -66,23 +66,21 @@ func (w *watched) swap(version, file, live string) {
 // next waits for the updates of the next three seconds and wants exactly one.
 func (w *watched) next() Update {
 	w.t.Helper()
-	w.updates = nil
 	<-time.After(3 * time.Second)
 	synctest.Wait()
 	if len(w.updates) != 1 {
-		w.t.Fatalf("%d updates, want 1: %+v", len(w.updates), w.updates)
+		w.t.Fatalf("%d updates, want 1", len(w.updates))
 	}
-	return w.updates[0]
+	return <-w.updates
 }
 
 // quiet wants no update in the next minute.
 func (w *watched) quiet() {
 	w.t.Helper()
-	w.updates = nil
 	<-time.After(time.Minute)
 	synctest.Wait()
 	if len(w.updates) != 0 {
-		w.t.Fatalf("%d updates, want none: %+v", len(w.updates), w.updates)
+		w.t.Fatalf("%d updates, want none: %+v", len(w.updates), <-w.updates)
 	}
 }
 
@@ -168,7 +166,7 @@ func TestAFileThatKeepsChangingIsReportedWhenItIsStill(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(w.updates) != 0 {
-			t.Fatalf("updates while the file changes every second: %+v", w.updates)
+			t.Fatalf("an update while the file changes every second: %+v", <-w.updates)
 		}
 		if err := os.WriteFile(filepath.Join(w.dir, "live.yaml"), []byte("limits: {sessions: 100}\n"), 0o600); err != nil {
 			t.Fatal(err)
