@@ -56,6 +56,11 @@ func (p *Producer) Done() <-chan struct{} { return p.track.done }
 // Accept says that the source has the track. Subscribers wait for it.
 func (p *Producer) Accept(info Info) { p.track.accept(info) }
 
+// Begin says that the publisher's first group is number first: none below it will
+// come. It is not needed, but without it a viewer is told the number of the group
+// that came first, which one that it overtook may undercut.
+func (p *Producer) Begin(first uint64) { p.track.beginAt(first) }
+
 // Finish says that no group numbered end or higher will ever come. Groups below
 // it may still come.
 func (p *Producer) Finish(end uint64) { p.track.finish(end) }

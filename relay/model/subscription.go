@@ -59,7 +59,8 @@ type Subscription struct {
 
 	// guarded by track.mu
 	options Options
-	first   uint64 // lowest group that will be given; valid if started
+	floor   uint64 // no group below it is given
+	lowest  uint64 // lowest group given so far; valid if started
 	started bool
 	waiting []*Reader            // attached, not handed out
 	open    map[*Reader]struct{} // handed out, not closed
@@ -144,12 +145,16 @@ func (s *Subscription) popLocked() *Reader {
 	return r
 }
 
-// First returns the lowest group that will be given, once that is known: when
-// the first group was there.
+// First returns the lowest group that will be given, once a group was there: the
+// publisher's own first group where it named one, else the lowest that has come.
 func (s *Subscription) First() (sequence uint64, ok bool) {
-	s.track.mu.Lock()
-	defer s.track.mu.Unlock()
-	return s.first, s.started
+	t := s.track
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hasBegin {
+		return max(s.floor, min(s.lowest, t.begin)), s.started
+	}
+	return s.lowest, s.started
 }
 
 // End returns the exclusive end of the track, once known.
@@ -180,8 +185,8 @@ func (s *Subscription) Update(options Options) {
 	}
 	before := s.options
 	s.options = options
-	if s.started && options.Start.Mode != StartLatest {
-		s.first = max(s.first, options.Start.Group)
+	if options.Start.Mode != StartLatest {
+		s.floor = max(s.floor, options.Start.Group)
 	}
 	if before.HasEnd && (!options.HasEnd || options.End > before.End) {
 		for _, sequence := range sortedKeys(t.groups) {
@@ -243,13 +248,10 @@ func (s *Subscription) beginLocked() {
 	if s.options.Passive {
 		return
 	}
-	switch s.options.Start.Mode {
-	case StartLatest:
-		if t.latest != nil {
-			s.offerLocked(t.latest)
-		}
-		return
-	case StartGroup, StartFloor:
+	if s.options.Start.Mode != StartLatest {
+		s.floor = s.options.Start.Group
+	} else if t.latest != nil { // else: streams may overtake each other, so the first to come sets no floor
+		s.floor = t.latest.sequence
 	}
 	for _, sequence := range sortedKeys(t.groups) {
 		s.offerLocked(t.groups[sequence])
@@ -272,8 +274,8 @@ func (s *Subscription) offerLocked(g *group) {
 	if g.attach(r, from) != nil && (from == 0 || g.attach(r, 0) != nil) {
 		return // its front is gone: a late joiner begins with the next group
 	}
-	if !s.started {
-		s.first, s.started = g.sequence, true
+	if !s.started || g.sequence < s.lowest {
+		s.lowest, s.started = g.sequence, true
 	}
 	s.waiting = append(s.waiting, r)
 	s.notify.broadcast()
@@ -284,9 +286,7 @@ func (s *Subscription) wantsLocked(g *group) bool {
 	switch {
 	case o.Passive, o.HasEnd && g.sequence > o.End:
 		return false
-	case s.started && g.sequence < s.first:
-		return false
-	case o.Start.Mode != StartLatest && g.sequence < o.Start.Group:
+	case g.sequence < s.floor:
 		return false
 	}
 	return !s.track.staleLocked(g, o.MaxLatency)

@@ -44,7 +44,9 @@ type track struct {
 	info     Info
 	accepted bool
 	answered chan struct{} // closed when accepted or failed
-	end      uint64        // exclusive end; valid if hasEnd
+	begin    uint64        // the publisher's first group; valid if hasBegin
+	hasBegin bool
+	end      uint64 // exclusive end; valid if hasEnd
 	hasEnd   bool
 	ended    chan struct{} // closed when hasEnd or failed
 	complete bool          // no group will come any more
@@ -105,6 +107,15 @@ func (t *track) accept(info Info) {
 	t.silence.Stop()
 	close(t.answered)
 	t.mergeLocked()
+}
+
+// beginAt records the publisher's first group.
+func (t *track) beginAt(first uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.hasBegin {
+		t.begin, t.hasBegin = first, true
+	}
 }
 
 // finish records the exclusive end of the track.

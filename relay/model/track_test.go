@@ -163,6 +163,27 @@ func TestWhereASubscriptionBegins(t *testing.T) {
 	}
 }
 
+func TestAGroupThatAnotherOvertookIsGivenToo(t *testing.T) {
+	for _, begin := range []bool{false, true} {
+		o := NewOrigin(Config{})
+		p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour})
+		if begin {
+			p.Begin(3)
+		}
+		filled(t, p, 5)
+		first, ok := sub.First()
+		if want := map[bool]uint64{false: 5, true: 3}[begin]; first != want || !ok {
+			t.Errorf("with the publisher's first group known: %v, the first group is %d, want %d", begin, first, want)
+		}
+		filled(t, p, 3, 4)
+		wantGroups(t, sub, 5, 4, 3)
+		late := wantSubscription(t, o, Options{MaxLatency: time.Hour})
+		filled(t, p, 2) // below where the late one began
+		wantGroups(t, late, 5)
+		wantGroups(t, sub, 2)
+	}
+}
+
 func TestARaisedEndGivesWhatIsHeld(t *testing.T) {
 	o := NewOrigin(Config{})
 	p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour, Start: Start{Mode: StartFloor}, End: 2, HasEnd: true})
