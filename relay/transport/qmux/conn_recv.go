@@ -241,6 +241,9 @@ func (c *conn) peerWritesLocked(id uint64) (*stream, error) {
 	if !created {
 		return nil, nil
 	}
+	if r.announce {
+		c.work.Signal()
+	}
 	s := c.newStreamLocked(id, false)
 	r.arrived.push(s)
 	r.waiting.wake()
