@@ -135,6 +135,7 @@ func joinOrigin(t *testing.T, conn transport.Conn, origin *model.Origin, role wi
 
 // studio is a publisher of one track: the test writes its groups.
 type studio struct {
+	ctx   context.Context // outlives the test's own, whose end comes before the clients'
 	info  model.Info
 	tasks sync.WaitGroup
 	write func(ctx context.Context, p *model.Producer) error
@@ -144,7 +145,7 @@ type studio struct {
 // newStudio announces path; write is called for the upstream request, once.
 func newStudio(t *testing.T, o *model.Origin, path model.Path, write func(context.Context, *model.Producer) error) *studio {
 	t.Helper()
-	s := &studio{info: model.Info{Timescale: 1000, MaxAge: 30 * time.Second}, write: write, fail: make(chan error, 16)}
+	s := &studio{ctx: context.WithoutCancel(t.Context()), info: model.Info{Timescale: 1000, MaxAge: 30 * time.Second}, write: write, fail: make(chan error, 16)}
 	o.Announce(model.Route{Path: path, Source: s})
 	t.Cleanup(s.tasks.Wait)
 	return s
@@ -153,7 +154,7 @@ func newStudio(t *testing.T, o *model.Origin, path model.Path, write func(contex
 func (s *studio) Pull(p *model.Producer) {
 	p.Accept(s.info)
 	s.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), failsafe)
+		ctx, cancel := context.WithTimeout(s.ctx, failsafe)
 		defer cancel()
 		stop := context.AfterFunc(ctx, func() { p.Fail(ctx.Err()) })
 		defer stop()
