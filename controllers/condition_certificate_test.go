@@ -80,6 +80,13 @@ func TestCertificateReady(t *testing.T) {
 			setEnd(&p.Status.InitContainerStatuses[0], 0, "Hello from some other image")
 			onePod(o, p)
 		}, status: unknownStatus, reason: v1alpha1.ReasonNoReport},
+		{name: "a ready pod whose report had no room for the certificate", change: func(o *observation) {
+			p := newPod("demo-x", "n7")
+			r := goodReport("n7")
+			r.Certs = nil
+			setReport(&p, r)
+			onePod(o, p)
+		}, status: trueStatus, reason: v1alpha1.ReasonValid},
 		{name: "pods that have not looked yet do not speak for the others", change: func(o *observation) {
 			p := newStartingPod("demo-aa", "n7")
 			setWaiting(&p.Status.InitContainerStatuses[0], "PodInitializing", "")

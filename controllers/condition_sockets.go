@@ -9,6 +9,9 @@ import (
 // asked for, by the pods' preflight reports. A pod is held to what its own
 // template asks for, so that a raised request does not blame the old pods.
 func socketBuffers(o observation) verdict {
+	if o.relay.Spec.Transports.QUIC.State == v1alpha1.Disabled {
+		return isTrue(v1alpha1.ReasonGranted, "transports.quic.state is Disabled: no UDP socket is opened, so none needs buffers")
+	}
 	pods := serving(o.pods)
 	granted := 0
 	var missing *pod

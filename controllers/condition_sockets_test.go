@@ -37,6 +37,9 @@ func TestSocketBuffersReady(t *testing.T) {
 		{name: "a larger grant than asked is a grant", change: func(o *observation) {
 			grantedPods(o, 8<<20, 8<<20, "")
 		}, status: trueStatus, reason: v1alpha1.ReasonGranted},
+		{name: "no UDP socket, no need", change: func(o *observation) {
+			o.relay.Spec.Transports.QUIC.State, o.pods = v1alpha1.Disabled, nil
+		}, status: trueStatus, reason: v1alpha1.ReasonGranted},
 		{name: "no pod", change: func(o *observation) { o.pods = nil }, status: unknownStatus, reason: v1alpha1.ReasonPending},
 		{name: "preflight ended without figures", change: func(o *observation) {
 			p := newPod("demo-x", "n7")

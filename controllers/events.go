@@ -19,14 +19,15 @@ type EventSink interface {
 	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
 }
 
-// An event is something that people should see in kubectl describe.
-type event struct{ kind, reason, message string }
+// A notice is an event that is still to be recorded: something that people should
+// see in kubectl describe.
+type notice struct{ kind, reason, message string }
 
 // maxNote bounds an event's text in bytes; the API takes less than 1 KiB.
 const maxNote = 1000
 
 // tell records events, and logs those that somebody may be woken for.
-func (r *Reconciler) tell(ctx context.Context, relay *v1alpha1.MoQRelay, events []event) {
+func (r *Reconciler) tell(ctx context.Context, relay *v1alpha1.MoQRelay, events []notice) {
 	for _, e := range events {
 		if e.kind == corev1.EventTypeWarning {
 			logFrom(ctx).Info("warning", "reason", e.reason, "message", e.message)
@@ -39,8 +40,8 @@ func (r *Reconciler) tell(ctx context.Context, relay *v1alpha1.MoQRelay, events 
 
 // transitions are the events of one status following another. Nothing else makes
 // events, so that each is told once however often the object is looked at.
-func transitions(before, after v1alpha1.MoQRelayStatus) []event {
-	var events []event
+func transitions(before, after v1alpha1.MoQRelayStatus) []notice {
+	var events []notice
 	for _, c := range after.Conditions {
 		was := meta.FindStatusCondition(before.Conditions, c.Type)
 		if was == nil {
@@ -56,16 +57,16 @@ func transitions(before, after v1alpha1.MoQRelayStatus) []event {
 
 // warning is the event of a condition that became bad, or bad for another reason.
 // Ready has none: it repeats the others.
-func warning(was, is metav1.Condition) (event, bool) {
+func warning(was, is metav1.Condition) (notice, bool) {
 	switch {
 	case is.Type == v1alpha1.ConditionReady || !bad(is):
-		return event{}, false
+		return notice{}, false
 	case bad(was) && was.Reason == is.Reason:
-		return event{}, false
+		return notice{}, false
 	case passing(is.Reason) && was.Status == unknownStatus:
-		return event{}, false // every relay starts that way
+		return notice{}, false // every relay starts that way
 	}
-	return event{corev1.EventTypeWarning, is.Reason, is.Message}, true
+	return notice{corev1.EventTypeWarning, is.Reason, is.Message}, true
 }
 
 // bad says that somebody should look at a condition.
@@ -91,13 +92,13 @@ func passing(reason string) bool {
 }
 
 // milestones are the events of conditions that changed without being bad.
-func milestones(was, is metav1.Condition, after v1alpha1.MoQRelayStatus) []event {
+func milestones(was, is metav1.Condition, after v1alpha1.MoQRelayStatus) []notice {
 	switch is.Type {
 	case v1alpha1.ConditionProgressing:
 		return rollout(was, is)
 	case v1alpha1.ConditionAddressReady:
 		if is.Reason == v1alpha1.ReasonAssigned && was.Reason != is.Reason && len(after.Endpoints) > 0 {
-			return []event{{corev1.EventTypeNormal, v1alpha1.EventAddressAssigned, "clients connect to " + after.Endpoints[0].URL}}
+			return []notice{{corev1.EventTypeNormal, v1alpha1.EventAddressAssigned, "clients connect to " + after.Endpoints[0].URL}}
 		}
 	case v1alpha1.ConditionReconciled:
 		return surprises(was, is)
@@ -105,14 +106,14 @@ func milestones(was, is metav1.Condition, after v1alpha1.MoQRelayStatus) []event
 	return nil
 }
 
-func rollout(was, is metav1.Condition) []event {
+func rollout(was, is metav1.Condition) []notice {
 	switch {
 	case is.Reason == was.Reason:
 		return nil
 	case is.Reason == v1alpha1.ReasonRolloutStarted:
-		return []event{{corev1.EventTypeNormal, v1alpha1.ReasonRolloutStarted, is.Message}}
+		return []notice{{corev1.EventTypeNormal, v1alpha1.ReasonRolloutStarted, is.Message}}
 	case was.Reason == v1alpha1.ReasonRolloutStarted && (is.Reason == v1alpha1.ReasonDraining || is.Reason == v1alpha1.ReasonRolloutComplete):
-		return []event{{corev1.EventTypeNormal, v1alpha1.ReasonRolloutComplete, is.Message}}
+		return []notice{{corev1.EventTypeNormal, v1alpha1.ReasonRolloutComplete, is.Message}}
 	default:
 		return nil
 	}
@@ -120,25 +121,25 @@ func rollout(was, is metav1.Condition) []event {
 
 // surprises are warnings about a relay that is as wanted, told when their note
 // first stands in the message of Reconciled.
-func surprises(was, is metav1.Condition) []event {
-	var events []event
+func surprises(was, is metav1.Condition) []notice {
+	var events []notice
 	for _, n := range []struct{ note, reason string }{
 		{noteOpen, v1alpha1.EventRelayOpen},
 		{noteNotMeshed, v1alpha1.EventReplicasNotMeshed},
 	} {
 		if strings.Contains(is.Message, n.note) && !strings.Contains(was.Message, n.note) {
-			events = append(events, event{corev1.EventTypeWarning, n.reason, n.note})
+			events = append(events, notice{corev1.EventTypeWarning, n.reason, n.note})
 		}
 	}
 	return events
 }
 
-func drains(before, after v1alpha1.MoQRelayStatus) []event {
+func drains(before, after v1alpha1.MoQRelayStatus) []notice {
 	switch {
 	case after.DrainingReplicas > before.DrainingReplicas:
-		return []event{{corev1.EventTypeNormal, v1alpha1.EventDrainStarted, fmt.Sprintf("%d pods let their sessions move away", after.DrainingReplicas)}}
+		return []notice{{corev1.EventTypeNormal, v1alpha1.EventDrainStarted, fmt.Sprintf("%d pods let their sessions move away", after.DrainingReplicas)}}
 	case after.DrainingReplicas == 0 && before.DrainingReplicas > 0:
-		return []event{{corev1.EventTypeNormal, v1alpha1.EventDrainComplete, "no pod is draining any more"}}
+		return []notice{{corev1.EventTypeNormal, v1alpha1.EventDrainComplete, "no pod is draining any more"}}
 	default:
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -84,7 +85,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podOwner)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(1, r.Concurrency)})
 	if !r.AllowHost {
-		b = b.WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{}))
+		b = b.WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(permissionChanged))
 	}
 	return b.Complete(r)
 }
@@ -99,16 +100,31 @@ func podOwner(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
-// inNamespace finds all relays of a namespace whose labels changed.
+// permissionChanged lets through the one change of a namespace that matters here.
+// At its first sight a namespace tells nothing new: its relays are looked at anyway.
+var permissionChanged = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetLabels()[v1alpha1.LabelHostAccess] != e.ObjectNew.GetLabels()[v1alpha1.LabelHostAccess]
+	},
+}
+
+// inNamespace finds all relays of a namespace whose permission changed. All
+// relays are listed and then sorted out, because a cache of some namespaces
+// refuses to be asked about another.
 func (r *Reconciler) inNamespace(ctx context.Context, ns client.Object) []reconcile.Request {
 	var list v1alpha1.MoQRelayList
-	if err := r.Client.List(ctx, &list, client.InNamespace(ns.GetName())); err != nil {
-		logFrom(ctx).Error(err, "cannot list the relays of a namespace whose labels changed", "namespace", ns.GetName())
+	if err := r.Client.List(ctx, &list); err != nil {
+		logFrom(ctx).Error(err, "cannot list the relays of a namespace whose permission changed", "namespace", ns.GetName())
 		return nil
 	}
-	requests := make([]reconcile.Request, len(list.Items))
+	var requests []reconcile.Request
 	for i := range list.Items {
-		requests[i].NamespacedName = client.ObjectKeyFromObject(&list.Items[i])
+		if list.Items[i].Namespace == ns.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
 	}
 	return requests
 }
