@@ -92,8 +92,8 @@ type SendStream interface {
 	// peer could miss bytes by.
 	Reset(code uint64)
 	// Stopped is closed when the peer no longer wants the stream (STOP_SENDING),
-	// the stream was reset, or the connection ended. After Close it is also
-	// closed once the peer has everything.
+	// the stream was reset, or the connection ended. After Close it says nothing
+	// more: it is closed too, at the latest once the peer has everything.
 	Stopped() <-chan struct{}
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 func testBytes(t *testing.T, newPair NewPair) {
-	t.Run("16 MiB arrive exactly, both ways at once, in writes of all sizes", func(t *testing.T) {
+	t.Run("8 MiB arrive exactly, both ways at once, in writes of all sizes", func(t *testing.T) {
 		p := connect(t, newPair, roomy())
-		data := pattern(16 << 20)
+		data := pattern(8 << 20)
 		ours, theirs := p.stream(p.Client, p.Server)
 		var all sync.WaitGroup
 		for _, s := range []transport.Stream{ours, theirs} {

@@ -63,6 +63,9 @@ func testStreams(t *testing.T, newPair NewPair) {
 			p.wantEOF(p.accept(to))
 		})
 	})
+}
+
+func testHalves(t *testing.T, newPair NewPair) {
 	t.Run("each half of a stream ends on its own", func(t *testing.T) {
 		bothWays(t, newPair, roomy(), func(p *peers, from, to transport.Conn) {
 			ours, theirs := p.stream(from, to)
@@ -87,6 +90,9 @@ func testStreams(t *testing.T, newPair NewPair) {
 			p.wantEOF(ours)
 		})
 	})
+}
+
+func testEdges(t *testing.T, newPair NewPair) {
 	t.Run("a write of no bytes sends nothing and fails only on an ended stream", func(t *testing.T) {
 		p := connect(t, newPair, roomy())
 		ours, theirs := p.sendStream(p.Client, p.Server)
@@ -120,7 +126,7 @@ func testStreams(t *testing.T, newPair NewPair) {
 // none, the smallest, one in use, and application codes from 64 on.
 var streamCodes = []uint64{0, 1, 0x1d, 0x1e, 0x39, 64, 64 + 4321}
 
-func testStreamEnds(t *testing.T, newPair NewPair) {
+func testStreamCodes(t *testing.T, newPair NewPair) {
 	t.Run("a reset shows its code to both ends", func(t *testing.T) {
 		bothWays(t, newPair, roomy(), func(p *peers, from, to transport.Conn) {
 			for _, code := range streamCodes {
@@ -146,6 +152,9 @@ func testStreamEnds(t *testing.T, newPair NewPair) {
 			}
 		})
 	})
+}
+
+func testBlockedStreams(t *testing.T, newPair NewPair) {
 	t.Run("a blocked write returns when its stream is reset", func(t *testing.T) {
 		p := connect(t, newPair, roomy())
 		ours, theirs := p.sendStream(p.Client, p.Server)
@@ -186,6 +195,9 @@ func testStreamEnds(t *testing.T, newPair NewPair) {
 		}
 		p.stream(p.Client, p.Server)
 	})
+}
+
+func testAfterTheEnd(t *testing.T, newPair NewPair) {
 	t.Run("a reset after close loses no byte", func(t *testing.T) {
 		bothWays(t, newPair, roomy(), func(p *peers, from, to transport.Conn) {
 			for range 20 {

@@ -56,16 +56,25 @@ const failsafe = time.Minute
 
 // Run runs the whole suite against one transport.
 func Run(t *testing.T, newPair NewPair) {
-	t.Run("info", func(t *testing.T) { testInfo(t, newPair) })
-	t.Run("streams", func(t *testing.T) { testStreams(t, newPair) })
-	t.Run("stream ends", func(t *testing.T) { testStreamEnds(t, newPair) })
-	t.Run("connection ends", func(t *testing.T) { testConnectionEnds(t, newPair) })
-	t.Run("windows", func(t *testing.T) { testWindows(t, newPair) })
-	t.Run("limits", func(t *testing.T) { testLimits(t, newPair) })
-	t.Run("bytes", func(t *testing.T) { testBytes(t, newPair) })
-	t.Run("every goroutine of a connection is gone after its end", func(t *testing.T) {
-		testGoroutines(t, newPair)
-	})
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, NewPair)
+	}{
+		{"info", testInfo},
+		{"streams", testStreams},
+		{"halves", testHalves},
+		{"edges", testEdges},
+		{"codes", testStreamCodes},
+		{"blocked calls", testBlockedStreams},
+		{"after the end", testAfterTheEnd},
+		{"connection ends", testConnectionEnds},
+		{"windows", testWindows},
+		{"limits", testLimits},
+		{"bytes", testBytes},
+		{"every goroutine of a connection is gone after its end", testGoroutines},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.run(t, newPair) })
+	}
 }
 
 // peers is a pair inside one test.
