@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/moqrelay/operator/relay/load"
+)
+
+// pubCommand is `moq-load pub`.
+type pubCommand struct {
+	*program
+	common
+	content    load.Checked
+	maxLatency time.Duration
+	linger     time.Duration
+	wait       bool
+	holdAfter  int
+	hashes     bool
+}
+
+func (p *program) newPub() *cobra.Command {
+	c := &pubCommand{program: p, content: load.Checked{Sizes: load.Sizes{Min: 1200, Max: 1200}}}
+	cmd := &cobra.Command{
+		Use:   "pub URL...",
+		Short: "Publish a track of frames that prove themselves",
+		Args:  cobra.MinimumNArgs(1),
+		RunE:  func(cmd *cobra.Command, urls []string) error { return c.run(cmd.Context(), urls) },
+	}
+	flags := cmd.Flags()
+	c.register(flags, "load", "data")
+	flags.IntVar(&c.content.Groups, "groups", 0, "groups to publish; 0: no end")
+	flags.IntVar(&c.content.Frames, "frames", 30, "frames of each group")
+	flags.Var(&c.content.Sizes, "size", "bytes of each frame: a size, or LOW..HIGH")
+	flags.Float64Var(&c.content.Rate, "rate", 30, "frames per second; 0: as fast as the relay takes them")
+	flags.DurationVar(&c.maxLatency, "max-latency", 30*time.Second, "how long groups that are not the latest stay available")
+	flags.BoolVar(&c.wait, "wait", false, "wait for a subscriber before the first frame")
+	flags.IntVar(&c.holdAfter, "hold-after", 0, "after so many frames wait for a line on standard input; 0: never")
+	flags.DurationVar(&c.linger, "linger", 10*time.Second, "how long relays may take to fetch the rest at the end")
+	flags.BoolVar(&c.hashes, "hashes", false, `print "frame GROUP FRAME SIZE SHA256" for each frame`)
+	return cmd
+}
+
+// validate names every flag that is out of its range.
+func (c *pubCommand) validate() error {
+	return errors.Join(
+		inRange("groups", c.content.Groups, 0, 1<<40),
+		inRange("frames", c.content.Frames, 1, load.MaxFrames),
+		inRange("rate", c.content.Rate, 0, load.MaxRate),
+		inRange("hold-after", c.holdAfter, 0, 1<<40),
+		inRange("max-latency", c.maxLatency.Seconds(), 0, 3600),
+		inRange("linger", c.linger.Seconds(), 0, 3600),
+	)
+}
+
+func (c *pubCommand) run(ctx context.Context, urls []string) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	targets, err := c.parse(urls)
+	if err != nil {
+		return err
+	}
+	progress := &load.Progress{Out: c.stderr, Quiet: c.quiet}
+	o := load.PublishOptions{
+		Targets: targets, Broadcast: c.broadcast, Track: c.track, Content: &c.content,
+		MaxLatency: c.maxLatency, Wait: c.wait, HoldAfter: c.holdAfter, Release: c.stdin, Linger: c.linger,
+		Progress: progress, Log: c.log(c.stderr),
+	}
+	if c.hashes {
+		o.OnFrame = c.printHash
+	}
+	if err := load.Publish(ctx, o); err != nil {
+		return failed(err)
+	}
+	fmt.Fprintf(c.stdout, "published %s\n", progress.Summary())
+	return nil
+}
+
+// printHash writes what two programs can compare.
+func (p *program) printHash(place load.Place, payload []byte) {
+	fmt.Fprintf(p.stdout, "frame %d %d %d %x\n", place.Group, place.Frame, len(payload), sha256.Sum256(payload))
+}

@@ -1,0 +1,128 @@
+package load
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Frame is one frame that is published.
+type Frame struct {
+	Place
+	// Last is true for the last frame of its group.
+	Last bool
+	// Due is when it is to be sent; zero: at once.
+	Due time.Time
+}
+
+// Content is what a publisher sends. One goroutine calls it.
+type Content interface {
+	// Next returns the next frame, and false when there are no more.
+	Next() (Frame, bool)
+	// Payload makes the payload of the frame that Next returned last; now is the
+	// time it is sent at. It is copied by the caller.
+	Payload(now time.Time) []byte
+}
+
+// Checked is Content whose payloads prove themselves.
+type Checked struct {
+	// Groups is how many groups there are, 0: no end. Frames is how many each has,
+	// at least 1.
+	Groups, Frames int
+	// Sizes are those of the payloads.
+	Sizes Sizes
+	// Rate is frames per second; 0: as fast as the relay takes them.
+	Rate float64
+
+	started time.Time
+	next    int // frame of the track
+	current Frame
+	buffer  []byte
+}
+
+// Next implements Content.
+func (c *Checked) Next() (Frame, bool) {
+	if c.Groups > 0 && c.next == c.Groups*c.Frames {
+		return Frame{}, false
+	}
+	if c.next == 0 {
+		c.started = time.Now()
+	}
+	n := c.next
+	c.next++
+	c.current = Frame{Place: Place{uint64(n / c.Frames), uint32(n % c.Frames)}, Last: n%c.Frames == c.Frames-1}
+	if c.Rate > 0 {
+		c.current.Due = c.started.Add(time.Duration(float64(n) / c.Rate * float64(time.Second)))
+	}
+	return c.current, true
+}
+
+// sizeCycle is after how many frames the sizes of an endless track come again.
+const sizeCycle = 1000
+
+// Payload implements Content.
+func (c *Checked) Payload(now time.Time) []byte {
+	n, count := c.next-1, c.Groups*c.Frames
+	if count == 0 {
+		n, count = n%sizeCycle, sizeCycle
+	}
+	c.buffer = AppendPayload(c.buffer[:0], c.current.Place, c.Sizes.At(n, count), now)
+	return c.buffer
+}
+
+// TickFormat is the text of a clock's frame: RFC 3339 with milliseconds, in UTC.
+const TickFormat = "2006-01-02T15:04:05.000Z"
+
+// Clock is Content that tells the time: each second is a group, whose number is
+// the second since 1970, so that a clock that was restarted goes on. Each frame
+// is the time in [TickFormat].
+type Clock struct {
+	// Rate is frames in each second, at least 1.
+	Rate int
+	// Ticks ends the clock after so many frames; 0: never.
+	Ticks int
+
+	first   int64 // group of the first frame
+	next    int
+	current Frame
+}
+
+// Next implements Content.
+func (c *Clock) Next() (Frame, bool) {
+	if c.Ticks > 0 && c.next == c.Ticks {
+		return Frame{}, false
+	}
+	if c.next == 0 {
+		c.first = time.Now().Unix() + 1 // the first whole second to come
+	}
+	second, tick := c.first+int64(c.next/c.Rate), c.next%c.Rate
+	c.next++
+	due := time.Unix(second, 0).Add(time.Second * time.Duration(tick) / time.Duration(c.Rate))
+	c.current = Frame{Place: Place{uint64(second), uint32(tick)}, Last: tick == c.Rate-1, Due: due}
+	return c.current, true
+}
+
+// Payload implements Content.
+func (c *Clock) Payload(now time.Time) []byte { return now.UTC().AppendFormat(nil, TickFormat) }
+
+// validate says what is wrong with the fields.
+func (c *Checked) validate() error {
+	switch {
+	case c.Frames < 1 || c.Frames > MaxFrames:
+		return fmt.Errorf("frames of a group: %d: 1 to %d are possible", c.Frames, MaxFrames)
+	case c.Groups < 0:
+		return fmt.Errorf("groups: %d: 0 (no end) or more are possible", c.Groups)
+	case c.Sizes.Min < 1 || c.Sizes.Max > MaxFrame || c.Sizes.Min > c.Sizes.Max:
+		return fmt.Errorf("sizes: %d to %d: 1 to %d are possible", c.Sizes.Min, c.Sizes.Max, MaxFrame)
+	case c.Rate < 0 || c.Rate > MaxRate:
+		return fmt.Errorf("rate: %v frames per second: 0 (as fast as possible) to %d are possible", c.Rate, MaxRate)
+	}
+	return nil
+}
+
+// Bounds of what is published.
+const (
+	// MaxFrames is the most frames of a group.
+	MaxFrames = 1 << 20
+	// MaxRate is the most frames per second.
+	MaxRate = 1_000_000
+)

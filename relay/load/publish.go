@@ -1,0 +1,318 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/session/lite"
+	wire "github.com/moqrelay/operator/relay/wire/lite"
+)
+
+// PublishOptions say what is published and where. Targets, Broadcast, Track and
+// Content are required.
+type PublishOptions struct {
+	// Targets are the relays; the same track goes to all.
+	Targets []Target
+	// Broadcast is the path below the root of each target, Track the track's name.
+	Broadcast, Track string
+	// Content is what is sent.
+	Content Content
+	// MaxLatency is how long groups that are not the latest stay available.
+	MaxLatency time.Duration
+	// Wait makes the first frame wait for a subscriber.
+	Wait bool
+	// HoldAfter, if positive, pauses after so many frames until Release is readable.
+	HoldAfter int
+	// Release is where a byte is read from to end the pause of HoldAfter.
+	Release io.Reader
+	// Linger is how long relays may take to fetch the rest when all is sent, at most.
+	Linger time.Duration
+	// Progress shows how it goes; nil: nobody is told.
+	Progress *Progress
+	// OnFrame, if set, is told of each frame. The payload is valid during the call.
+	OnFrame func(p Place, payload []byte)
+	// Log gets what the sessions have to say; nil discards it.
+	Log *slog.Logger
+}
+
+// timescale of published tracks: microseconds since 1970.
+const timescale = 1_000_000
+
+// aheadMost is how far a publisher runs ahead of the fastest relay in a group.
+const aheadMost = 4 << 20
+
+// Publish sends the content and returns when it was all sent and fetched by the
+// relays that want it, or ctx is done, which is no error. A relay that cannot be
+// reached or is lost is one.
+func Publish(ctx context.Context, o PublishOptions) error {
+	path, err := model.ParsePath(o.Broadcast)
+	if err != nil {
+		return fmt.Errorf("broadcast %q: %w", o.Broadcast, err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	origin := model.NewOrigin(model.Config{UnsubscribeDelay: time.Millisecond, Cache: model.CacheConfig{MaxAge: max(o.MaxLatency, time.Second)}})
+	p := &publisher{o: o, origin: origin, changed: make(chan struct{})}
+	announcement := origin.Announce(model.Route{Path: path, Source: p})
+	defer announcement.Withdraw()
+
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel(errDone)
+	tasks.Go(func() { _ = origin.Run(ctx) })
+	var connections []*flushConn
+	for _, target := range o.Targets {
+		s, conn, err := connect(ctx, target, lite.Config{Origin: origin, Role: wire.RolePublisher, Log: o.Log})
+		if err != nil {
+			return err
+		}
+		connections = append(connections, conn)
+		o.Progress.connected(conn)
+		tasks.Go(func() { cancel(lost(conn, s.Run(ctx))) })
+	}
+	stop := o.Progress.start()
+	defer stop()
+	err = p.run(ctx)
+	for _, conn := range connections {
+		conn.flush(ctx)
+	}
+	if cause := context.Cause(ctx); cause != nil && err != nil {
+		err = cause
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+var (
+	errDone = errors.New("done")
+	errGone = errors.New("the relay has ended the session")
+)
+
+// connect dials a target and prepares its session.
+func connect(ctx context.Context, target Target, cfg lite.Config) (*lite.Session, *flushConn, error) {
+	l, err := target.resolve(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	dialled, version, err := l.dial(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn := &flushConn{Conn: dialled}
+	cfg.RequestPath = l.requestPath(dialled)
+	return lite.New(conn, version, cfg), conn, nil
+}
+
+// lost is the error of a session that ended by itself.
+func lost(conn *flushConn, err error) error {
+	if err == nil {
+		err = errGone
+	}
+	return fmt.Errorf("session with %v: %w", conn.Info().Remote, err)
+}
+
+// publisher is the source of one track.
+type publisher struct {
+	o      PublishOptions
+	origin *model.Origin
+
+	mu       sync.Mutex
+	request  *model.Producer // the one that groups go to; nil: nobody asks
+	changed  chan struct{}   // closed and replaced when request is set
+	finished bool
+	end      uint64
+}
+
+// Pull implements model.Source.
+func (p *publisher) Pull(request *model.Producer) {
+	if request.Track() != p.o.Track {
+		request.Fail(model.ErrNotFound)
+		return
+	}
+	request.Accept(model.Info{MaxAge: p.o.MaxLatency, Timescale: timescale})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.request = request
+	if p.finished {
+		request.Finish(p.end)
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *publisher) asked() (*model.Producer, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.request, p.changed
+}
+
+// awaitRequest waits until somebody wants the track.
+func (p *publisher) awaitRequest(ctx context.Context) error {
+	for {
+		request, changed := p.asked()
+		if request != nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// run sends all frames and waits until they were fetched.
+func (p *publisher) run(ctx context.Context) error {
+	if p.o.Wait {
+		if err := p.awaitRequest(ctx); err != nil {
+			return err
+		}
+	}
+	var out outGroup
+	var next uint64
+	for sent := 0; ; sent++ {
+		if p.o.HoldAfter > 0 && sent == p.o.HoldAfter {
+			if err := p.hold(ctx); err != nil {
+				return err
+			}
+		}
+		f, ok := p.o.Content.Next()
+		if !ok {
+			break
+		}
+		if err := until(ctx, f.Due); err != nil {
+			return err
+		}
+		if f.Frame == 0 {
+			out = outGroup{writer: p.begin(f.Group)}
+		}
+		if err := p.send(ctx, &out, f); err != nil {
+			return err
+		}
+		next = f.Group + 1
+	}
+	return p.finish(ctx, next)
+}
+
+// until waits for a time of day.
+func until(ctx context.Context, due time.Time) error {
+	wait := time.Until(due)
+	if due.IsZero() || wait <= 0 {
+		return context.Cause(ctx)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// hold waits for Release.
+func (p *publisher) hold(ctx context.Context) error {
+	p.o.Progress.Say("holding: a line on standard input goes on")
+	released := make(chan struct{})
+	// Not waited for when ctx ends first: a read of standard input cannot be ended.
+	go func() {
+		defer close(released)
+		var b [1]byte
+		for {
+			if _, err := p.o.Release.Read(b[:]); err != nil || b[0] == '\n' {
+				return
+			}
+		}
+	}()
+	select {
+	case <-released:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// begin opens a group where somebody wants the track, and returns nil else.
+func (p *publisher) begin(sequence uint64) *model.GroupWriter {
+	request, _ := p.asked()
+	if request == nil {
+		return nil
+	}
+	group, err := request.Group(sequence, model.Window{Bytes: aheadMost})
+	if err != nil {
+		return nil
+	}
+	return group
+}
+
+// outGroup is a group on its way out.
+type outGroup struct {
+	writer   *model.GroupWriter // nil: nobody wants it, or no more of it
+	previous int64              // timestamp of the frame before
+}
+
+// send writes one frame.
+func (p *publisher) send(ctx context.Context, out *outGroup, f Frame) error {
+	now := time.Now()
+	payload := p.o.Content.Payload(now)
+	p.o.Progress.frame(len(payload))
+	if p.o.OnFrame != nil {
+		p.o.OnFrame(f.Place, payload)
+	}
+	if out.writer == nil {
+		return context.Cause(ctx)
+	}
+	err := out.write(ctx, now.UnixMicro(), payload)
+	switch {
+	case ctx.Err() != nil:
+		out.writer.Abort(context.Cause(ctx))
+		return context.Cause(ctx)
+	case errors.Is(err, model.ErrNoCapacity), errors.Is(err, model.ErrFrameTooLarge):
+		return fmt.Errorf("%v: %w", f.Place, err)
+	case err != nil:
+		out.writer = nil // nobody wants more of it
+	case f.Last:
+		return out.writer.Finish()
+	}
+	return nil
+}
+
+// write appends a frame in the form that groups are stored in: that of moq-lite-06.
+func (g *outGroup) write(ctx context.Context, timestamp int64, payload []byte) error {
+	head, err := wire.FrameHead{Timestamp: timestamp, Size: uint64(len(payload))}.Append(nil, wire.Lite06, g.previous)
+	if err != nil {
+		return err
+	}
+	g.previous = timestamp
+	return g.writer.WriteFrame(ctx, head, timestamp, payload)
+}
+
+// finish says where the track ends and waits until those who want it have it.
+func (p *publisher) finish(ctx context.Context, end uint64) error {
+	p.mu.Lock()
+	p.finished, p.end = true, end
+	request := p.request
+	p.mu.Unlock()
+	if request == nil {
+		return nil
+	}
+	request.Finish(end)
+	linger := time.NewTimer(p.o.Linger)
+	defer linger.Stop()
+	select {
+	case <-request.Done():
+	case <-linger.C:
+		p.o.Progress.Say("leaving: a relay has not asked for the rest within %v", p.o.Linger)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
