@@ -1,0 +1,21 @@
+// What @moq/net expects of its platform and Node 20 does not have. Newer Nodes need none of it.
+import WebSocket from "ws";
+
+globalThis.WebSocket ??= WebSocket;
+
+Promise.withResolvers ??= function () {
+	let resolve, reject;
+	const promise = new this((res, rej) => {
+		resolve = res;
+		reject = rej;
+	});
+	return { promise, resolve, reject };
+};
+
+Set.prototype.difference ??= function (other) {
+	return new Set([...this].filter((x) => !other.has(x)));
+};
+
+Set.prototype.union ??= function (other) {
+	return new Set([...this, ...other.keys()]);
+};
