@@ -36,6 +36,15 @@
 // whatever a length field says. Every queue is bounded by stream limits that we
 // granted or that the peer did.
 //
+// # Credit
+//
+// Credit follows consumption, never receipt: it is given when at most half of a
+// window is left, and earlier to a peer that is running out, because streams that
+// nobody reads may hold more than half of the connection's window for ever. Less
+// than an eighth of a byte window is ever kept back. A stream of the peer counts
+// against MaxIncomingStreams until it was accepted, its bytes were read or
+// dropped, and both halves have ended.
+//
 // # What it does not do
 //
 // Datagrams are dropped: [transport.Conn] has none, so by default they are not

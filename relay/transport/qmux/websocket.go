@@ -40,7 +40,8 @@ func hasToken(h http.Header, key, token string) bool {
 // when the handler returns. It has answered the request when it fails: 426 for a
 // request that is no upgrade, 403 for an origin that is not allowed, 400 when
 // nothing that we speak was offered. Whether the client may come at all is to be
-// decided before.
+// decided before. A listener that wraps its sockets should give them a method
+// NetConn() net.Conn, as TLS does, so that the kernel's buffer can be bounded.
 func Accept(w http.ResponseWriter, r *http.Request, cfg *Config) (transport.Conn, error) {
 	s, refusal := cfg.admit(r)
 	if refusal != nil {

@@ -1,6 +1,7 @@
 package qmux
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -360,4 +361,30 @@ func TestSendingAFrameAllocatesNothing(t *testing.T) {
 		t.Errorf("%.1f allocations per frame, want none", got)
 	}
 	c.lost(io.EOF)
+}
+
+func TestTheContextOfDialBoundsTheHandshakeOnly(t *testing.T) {
+	url, accepted := serve(t, &Config{Protocols: []string{"moq-lite-05"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	client, err := Dial(ctx, url, &Config{Protocols: []string{"moq-lite-05"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close(0, "")
+	cancel()
+	s, err := client.OpenStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Write([]byte("still here")); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	got, err := (<-accepted).AcceptStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(got); err != nil || string(b) != "still here" {
+		t.Errorf("read %q, %v", b, err)
+	}
 }
