@@ -1,6 +1,7 @@
 package qmux
 
 import (
+	"errors"
 	"io"
 	"sync"
 
@@ -85,16 +86,15 @@ func (s *stream) Close() error {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch err := s.sendFailureLocked(); err {
-	case nil:
+	err := s.sendFailureLocked()
+	if errors.Is(err, errWriteAfterClose) {
+		return nil
+	}
+	if err == nil {
 		s.sendErr = errWriteAfterClose
 		s.controlLocked(controlFin)
-		return nil
-	case errWriteAfterClose:
-		return nil
-	default:
-		return err
 	}
+	return err
 }
 
 func (s *stream) Reset(code uint64) {
