@@ -206,9 +206,7 @@ func TestUnsubscribingResetsOpenGroups(t *testing.T) {
 			a fin
 			g want reset 1
 		`)
-		s.streams["a"].got = nil
-		synctest.Wait()
-		s.streams["a"].got = nil
+		s.streams["a"].clear()
 		s.run("a want fin\n alive")
 		_ = g
 		if n := s.session.Stats().Requests; n != 0 {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -36,7 +35,6 @@ func (s *source) Pull(p *model.Producer) {
 	s.tasks.Go(func() {
 		ctx, cancel := context.WithCancel(s.ctx)
 		defer cancel()
-		defer context.AfterFunc(ctx, func() {})()
 		p.Accept(s.info)
 		s.publish(ctx, p)
 	})
@@ -116,16 +114,14 @@ type frame struct {
 	payload   []byte
 }
 
-// testGroups makes groups of frames with pseudo-random payload.
+// testGroups makes groups of frames of up to most bytes, all different.
 func testGroups(groups, frames, most int) [][]frame {
 	rng := rand.New(rand.NewPCG(1, 2))
 	out := make([][]frame, groups)
 	for g := range out {
 		for i := range frames {
 			p := make([]byte, rng.IntN(most+1))
-			for j := range p {
-				p[j] = byte(rng.Uint32())
-			}
+			fill(p, rng.Int64())
 			ts := int64(g*frames+i)*40 + 1_000_000
 			if i%3 == 2 {
 				ts -= 60 // frames may go back in time
@@ -282,5 +278,3 @@ func relayOneTrack(t *testing.T, pub, sub lite.Version) {
 		t.Fatal(err)
 	}
 }
-
-var errUnused = errors.New("unused")

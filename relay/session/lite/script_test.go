@@ -217,6 +217,14 @@ func (s *script) stepClose(args string) error {
 	return nil
 }
 
+// clear forgets what has come so far.
+func (st *scriptStream) clear() {
+	synctest.Wait()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.got = nil
+}
+
 func (st *scriptStream) step(verb, args string) error {
 	switch verb {
 	case "write":

@@ -1,0 +1,374 @@
+package session
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/transport"
+)
+
+func TestEveryErrorOfTheModelHasItsCode(t *testing.T) {
+	rows := []struct {
+		err  error
+		code uint64
+	}{
+		{model.ErrUnroutable, 0x36},
+		{model.ErrNotFound, 0x33},
+		{model.ErrUpstreamTimeout, 0x31},
+		{model.ErrSourceGone, 0x3},
+		{model.ErrLagged, 0x5},
+		{model.ErrExpired, 0x34},
+		{model.ErrEvicted, 0x35},
+		{model.ErrFrameTooLarge, 0x38},
+		{model.ErrNoCapacity, 0x30},
+		{model.ErrDuplicate, 0x1},
+		{model.ErrClosed, 0x1},
+		{model.ErrCancelled, 0x1},
+		{ErrGoingAway, 0x4},
+		{ErrLimit, 0x30},
+		{ErrMalformed, 0x12},
+		{ErrWrongSize, 0x37},
+		{&model.AbortError{Code: 0x4d}, 0x4d},
+		{context.Canceled, 0x1},
+		{errors.New("another"), 0x0},
+	}
+	for _, row := range rows {
+		if got := StreamCode(fmt.Errorf("wrapped: %w", row.err)); got != row.code {
+			t.Errorf("%v has code %#x, want %#x", row.err, got, row.code)
+		}
+	}
+}
+
+func TestTheWindowIsTheSmallerOfWhatIsGranted(t *testing.T) {
+	rows := []struct {
+		granted transport.Windows
+		ceiling int64
+		bytes   int64
+		reserve int64
+		guarded bool
+	}{
+		{transport.Windows{Stream: 1 << 20, Connection: 4 << 20}, 16 << 20, 1 << 20, 1 << 20, true},
+		{transport.Windows{Stream: 8 << 20, Connection: 4 << 20}, 16 << 20, 4 << 20, 4 << 20, true},
+		{transport.Windows{Stream: 32 << 20, Connection: 64 << 20}, 16 << 20, 16 << 20, 32 << 20, true},
+		{transport.Windows{Stream: 1 << 20}, 16 << 20, 1 << 20, 0, false},
+		{transport.Windows{}, 16 << 20, 0, 0, false},
+	}
+	for _, row := range rows {
+		_, conn := transport.Pipe(transport.PipeConfig{Server: transport.PipeGrant{Windows: row.granted}})
+		w := CapWindow(NewWindow(conn), row.ceiling)
+		if w.Bytes != row.bytes || w.Reserve != row.reserve || (w.Credit != nil) != row.guarded {
+			t.Errorf("%+v gives %+v, want %d bytes, %d reserved, guarded %v", row.granted, w, row.bytes, row.reserve, row.guarded)
+		}
+	}
+}
+
+// track is a track with one subscriber.
+type track struct {
+	*model.Producer
+	sub *model.Subscription
+}
+
+func (t *track) Pull(p *model.Producer) {
+	t.Producer = p
+	p.Accept(model.Info{Timescale: 1000, MaxAge: time.Minute})
+}
+
+func newTrack(t *testing.T, o model.Options) *track {
+	t.Helper()
+	origin := model.NewOrigin(model.Config{ID: 1})
+	tr := &track{}
+	origin.Announce(model.Route{Path: "cam", Source: tr})
+	var err error
+	if tr.sub, err = origin.Subscribe("cam", "video", model.Peer{}, o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		tr.sub.Close()
+		time.Sleep(time.Minute) // of the bubble's time: timers of the model
+	})
+	return tr
+}
+
+// group publishes a group of frames without closing it.
+func (tr *track) group(t *testing.T, seq uint64, sizes ...int) (*model.GroupWriter, *model.Reader) {
+	t.Helper()
+	g, err := tr.Group(seq, model.Window{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range sizes {
+		if err := g.WriteFrame(t.Context(), []byte{0, 0x80, byte(n >> 16), byte(n >> 8), byte(n)}, 0, make([]byte, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := tr.sub.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, r
+}
+
+// recorder is a connection that notes the sizes of writes.
+type recorder struct {
+	transport.Conn
+	mu     sync.Mutex
+	writes []int
+	ended  string
+}
+
+func (c *recorder) OpenSendStream(ctx context.Context) (transport.SendStream, error) {
+	return &recording{c, make(chan struct{})}, nil
+}
+
+type recording struct {
+	c       *recorder
+	stopped chan struct{}
+}
+
+func (s *recording) note(f func()) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	f()
+}
+
+func (s *recording) Write(p []byte) (int, error) {
+	s.note(func() { s.c.writes = append(s.c.writes, len(p)) })
+	return len(p), nil
+}
+
+func (s *recording) Close() error {
+	s.note(func() { s.c.ended += "fin" })
+	return nil
+}
+func (s *recording) Reset(code uint64)        { s.note(func() { s.c.ended += fmt.Sprintf("reset %#x", code) }) }
+func (s *recording) Stopped() <-chan struct{} { return s.stopped }
+
+func TestAHeaderGoesWithWhatFitsOnePacketAndElseAlone(t *testing.T) {
+	header := []byte{1, 2, 3}
+	head := func(b []byte, f model.Frame) []byte { return append(b, 9, 9) }
+	rows := []struct {
+		name  string
+		form  Form
+		sizes []int
+		first int // bytes of the first write; 0: as the group's chunks have it
+		total int
+	}{
+		{"small frame", Form{Header: header}, []int{1000}, 3 + 5 + 1000, 1008},
+		{"8 KiB", Form{Header: header}, []int{8192}, 3, 3 + 5 + 8192},
+		{"own heads", Form{Header: header, Head: head}, []int{8192, 10}, 0, 3 + 2 + 8192 + 2 + 10},
+		{"own heads and an empty frame", Form{Header: header, Head: head}, []int{0, 10}, 3 + 2, 3 + 2 + 2 + 10},
+		{"own first head", Form{Header: header, Head: head, FirstOnly: true}, []int{10, 20, 30}, 3 + 2 + 10, 3 + 2 + 10 + 5 + 20 + 5 + 30},
+		{"no frame", Form{Header: header}, nil, 3, 3},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := newTrack(t, model.Options{})
+				g, r := tr.group(t, 0, row.sizes...)
+				if err := g.Finish(); err != nil {
+					t.Fatal(err)
+				}
+				c := &recorder{}
+				opened := 0
+				if err := SendGroup(t.Context(), c, r, row.form, func() { opened++ }); err != nil {
+					t.Fatal(err)
+				}
+				if total(c.writes) != row.total || row.first != 0 && c.writes[0] != row.first {
+					t.Errorf("writes are %v, want %d bytes, %d of them first", c.writes, row.total, row.first)
+				}
+				if c.ended != "fin" || opened != 1 {
+					t.Errorf("ended with %q, opened %d times", c.ended, opened)
+				}
+			})
+		})
+	}
+}
+
+func total(ns []int) (sum int) {
+	for _, n := range ns {
+		sum += n
+	}
+	return sum
+}
+
+func TestLargeFramesWithOwnHeadsAreWrittenFromTheGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrack(t, model.Options{})
+		g, r := tr.group(t, 0, 200_000)
+		if err := g.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		c := &recorder{}
+		form := Form{Header: []byte{1}, Head: func(b []byte, f model.Frame) []byte { return append(b, 2) }}
+		if err := SendGroup(t.Context(), c, r, form, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		if got := total(c.writes); got != 200_002 {
+			t.Fatalf("%d bytes were written, want 200,002: %v", got, c.writes)
+		}
+	})
+}
+
+func TestAGroupThatIsCutEndsItsStreamWithTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrack(t, model.Options{})
+		_, r := tr.group(t, 0, 10)
+		c := &recorder{}
+		var err error
+		var task sync.WaitGroup
+		task.Go(func() { err = SendGroup(t.Context(), c, r, Form{Header: []byte{1}}, func() {}) })
+		synctest.Wait()
+		_, newer := tr.group(t, 1, 10)
+		defer newer.Close()
+		task.Wait()
+		if !errors.Is(err, model.ErrExpired) {
+			t.Fatalf("it ends with %v, want %v", err, model.ErrExpired)
+		}
+		if c.ended != "reset 0x34" && c.ended != "reset 0x34reset 0x34" {
+			t.Fatalf("the stream ends with %q", c.ended)
+		}
+	})
+}
+
+func TestAGroupIsNotOpenedAfterItWasCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrack(t, model.Options{})
+		_, r := tr.group(t, 0, 10)
+		_, server := transport.Pipe(transport.PipeConfig{Client: transport.PipeGrant{MaxStreams: 1}})
+		if _, err := server.OpenSendStream(t.Context()); err != nil { // takes the only place
+			t.Fatal(err)
+		}
+		opened := 0
+		var err error
+		var task sync.WaitGroup
+		task.Go(func() { err = SendGroup(t.Context(), server, r, Form{}, func() { opened++ }) })
+		synctest.Wait()
+		_, newer := tr.group(t, 1, 10)
+		defer newer.Close()
+		task.Wait()
+		if !errors.Is(err, model.ErrExpired) || opened != 1 {
+			t.Fatalf("it ends with %v, opened was called %d times", err, opened)
+		}
+	})
+}
+
+// plain reads frames of a length byte and as many bytes.
+type plain struct{}
+
+func (plain) Next(in *bufio.Reader) (Head, error) {
+	n, err := in.ReadByte()
+	if err != nil {
+		return Head{}, err
+	}
+	return Head{Stored: []byte{0, n}, Size: int64(n)}, nil
+}
+
+// ingest runs Ingest on a stream of a pipe and returns the sending half.
+func ingest(t *testing.T, tr *track, seq uint64, result *error) (transport.SendStream, *sync.WaitGroup) {
+	t.Helper()
+	c, s := transport.Pipe(transport.PipeConfig{})
+	t.Cleanup(func() { c.Close(0, "") })
+	out, err := c.OpenSendStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Write([]byte{2, 'a', 'b', 3, 'c'}); err != nil {
+		t.Fatal(err)
+	}
+	in, err := s.AcceptReceiveStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := tr.Group(seq, model.Window{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := &sync.WaitGroup{}
+	task.Go(func() {
+		b := OpenBuffer(in)
+		defer CloseBuffer(b)
+		*result = Ingest(t.Context(), in, b, g, plain{})
+	})
+	synctest.Wait()
+	return out, task
+}
+
+func TestIngestEndsTheGroupAsItsStreamEnds(t *testing.T) {
+	rows := []struct {
+		name string
+		end  func(transport.SendStream)
+		want error
+		code uint64
+	}{
+		{"FIN", func(s transport.SendStream) { _, _ = s.Write([]byte("de")); _ = s.Close() }, io.EOF, 0},
+		{"FIN inside a frame", func(s transport.SendStream) { _ = s.Close() }, ErrWrongSize, 0x37},
+		{"reset", func(s transport.SendStream) { s.Reset(0x41) }, &model.AbortError{}, 0x41},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := newTrack(t, model.Options{})
+				var err error
+				out, task := ingest(t, tr, 0, &err)
+				r, e := tr.sub.Next(t.Context())
+				if e != nil {
+					t.Fatal(e)
+				}
+				defer r.Close()
+				row.end(out)
+				task.Wait()
+				if (err == nil) != (row.want == io.EOF) {
+					t.Fatalf("ingest ends with %v", err)
+				}
+				got := ""
+				for {
+					p, e := r.Next(t.Context())
+					if e != nil {
+						err = e
+						break
+					}
+					got += string(p)
+					r.Taken(len(p))
+				}
+				if want := "\x00\x02ab\x00\x03c"; got[:len(want)] != want {
+					t.Errorf("the reader got %q, want %q first", got, want)
+				}
+				if row.want == io.EOF && err != io.EOF || row.want != io.EOF && StreamCode(err) != row.code {
+					t.Errorf("the reader's end is %v, want %v", err, row.want)
+				}
+			})
+		})
+	}
+}
+
+func TestIngestStopsTheStreamOfAGroupThatNobodyWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrack(t, model.Options{})
+		var err error
+		out, task := ingest(t, tr, 0, &err)
+		r, e := tr.sub.Next(t.Context())
+		if e != nil {
+			t.Fatal(e)
+		}
+		r.Close() // the only reader leaves
+		_, newer := tr.group(t, 1, 10)
+		defer newer.Close()
+		task.Wait()
+		if !errors.Is(err, model.ErrExpired) {
+			t.Fatalf("ingest ends with %v, want %v", err, model.ErrExpired)
+		}
+		<-out.Stopped()
+		_, err = out.Write([]byte{0})
+		if stop, ok := errors.AsType[*transport.StreamError](err); !ok || stop.Code != 0x34 {
+			t.Fatalf("the stream ends with %v, want code 0x34", err)
+		}
+	})
+}
