@@ -20,7 +20,7 @@ type pubCommand struct {
 	maxLatency time.Duration
 	linger     time.Duration
 	wait       bool
-	holdAfter  int
+	holdAfter  []int
 	hashes     bool
 }
 
@@ -40,7 +40,7 @@ func (p *program) newPub() *cobra.Command {
 	flags.Float64Var(&c.content.Rate, "rate", 30, "frames per second; 0: as fast as the relay takes them")
 	flags.DurationVar(&c.maxLatency, "max-latency", 30*time.Second, "how long groups that are not the latest stay available")
 	flags.BoolVar(&c.wait, "wait", false, "wait for a subscriber before the first frame")
-	flags.IntVar(&c.holdAfter, "hold-after", 0, "after so many frames wait for a line on standard input; 0: never")
+	flags.IntSliceVar(&c.holdAfter, "hold-after", nil, "after so many frames wait for a line on standard input; several counts between commas")
 	flags.DurationVar(&c.linger, "linger", 10*time.Second, "how long relays may take to fetch the rest at the end")
 	flags.BoolVar(&c.hashes, "hashes", false, `print "frame GROUP FRAME SIZE SHA256" for each frame`)
 	return cmd
@@ -48,11 +48,14 @@ func (p *program) newPub() *cobra.Command {
 
 // validate names every flag that is out of its range.
 func (c *pubCommand) validate() error {
-	return errors.Join(
+	var held error
+	for _, n := range c.holdAfter {
+		held = errors.Join(held, inRange("hold-after", n, 1, 1<<40))
+	}
+	return errors.Join(held,
 		inRange("groups", c.content.Groups, 0, 1<<40),
 		inRange("frames", c.content.Frames, 1, load.MaxFrames),
 		inRange("rate", c.content.Rate, 0, load.MaxRate),
-		inRange("hold-after", c.holdAfter, 0, 1<<40),
 		inRange("max-latency", c.maxLatency.Seconds(), 0, 3600),
 		inRange("linger", c.linger.Seconds(), 0, 3600),
 	)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,9 +28,10 @@ type PublishOptions struct {
 	MaxLatency time.Duration
 	// Wait makes the first frame wait for a subscriber.
 	Wait bool
-	// HoldAfter, if positive, pauses after so many frames until Release is readable.
-	HoldAfter int
-	// Release is where a byte is read from to end the pause of HoldAfter.
+	// HoldAfter are counts of frames after which a pause is made, until a line can
+	// be read from Release. After the last frame the track does not end before that.
+	HoldAfter []int
+	// Release is where a line is read from to end a pause.
 	Release io.Reader
 	// Linger is how long relays may take to fetch the rest when all is sent, at most.
 	Linger time.Duration
@@ -179,7 +181,7 @@ func (p *publisher) run(ctx context.Context) error {
 	var out outGroup
 	var next uint64
 	for sent := 0; ; sent++ {
-		if p.o.HoldAfter > 0 && sent == p.o.HoldAfter {
+		if slices.Contains(p.o.HoldAfter, sent) {
 			if err := p.hold(ctx); err != nil {
 				return err
 			}
@@ -218,9 +220,9 @@ func until(ctx context.Context, due time.Time) error {
 	}
 }
 
-// hold waits for Release.
+// hold waits for a line from Release.
 func (p *publisher) hold(ctx context.Context) error {
-	p.o.Progress.Say("holding: a line on standard input goes on")
+	p.o.Progress.Say("holding until there is a line on standard input")
 	released := make(chan struct{})
 	// Not waited for when ctx ends first: a read of standard input cannot be ended.
 	go func() {

@@ -4,8 +4,8 @@
 //       [--groups 20] [--frames 10] [--min 1] [--max 307200] [--hold 0,105]
 //
 // At each count of frames in --hold it waits for a line on standard input. It
-// prints "frame GROUP FRAME SIZE SHA256" for each frame and stays until standard
-// input ends.
+// prints "frame GROUP FRAME SIZE SHA256" for each frame and ends the track
+// when standard input ends.
 import { parseArgs } from "node:util";
 import { Broadcast, Time } from "@moq/net";
 import { frameSize, makePayload, sha256 } from "./payload.mjs";
@@ -46,8 +46,8 @@ run(async () => {
 		}
 		group.close();
 	}
-	track.close();
 	say("published");
 	while ((await line()) !== undefined);
+	track.close(); // not before: a viewer of this library drops what it has not read when its track ends
 	connection.close();
 });
