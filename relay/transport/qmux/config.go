@@ -35,8 +35,8 @@ type Config struct {
 	MaxDatagramFrameSize int64
 
 	// AllowedOrigins are the browser origins that Accept lets in, such as
-	// "https://example.com"; "*" or an empty list: all. Requests without an Origin
-	// header do not come from a page and are not asked.
+	// "https://example.com"; "*" lets in all, an empty list none. Requests without
+	// an Origin header do not come from a page and are not asked.
 	AllowedOrigins []string
 
 	// TLS is for Dial to wss and https. nil: the system's roots.

@@ -103,7 +103,7 @@ func (c *Config) admit(r *http.Request) (Selection, *RefusedError) {
 }
 
 func (c *Config) allows(origin string) bool {
-	return origin == "" || len(c.AllowedOrigins) == 0 ||
+	return origin == "" ||
 		slices.ContainsFunc(c.AllowedOrigins, func(allowed string) bool {
 			return allowed == "*" || strings.EqualFold(allowed, origin)
 		})

@@ -137,6 +137,17 @@ func TestAcceptRefusesBeforeTheUpgrade(t *testing.T) {
 	}
 }
 
+func TestAnEmptyListOfOriginsLetsNoPageInAndEveryProgram(t *testing.T) {
+	const pair = "Sec-WebSocket-Protocol: qmux-02.moq-lite-05"
+	url, _ := serve(t, &Config{Protocols: []string{"moq-lite-05"}})
+	if status, _, _ := request(t, url, pair, "Origin: https://player.example"); status != 403 {
+		t.Errorf("a page is answered %d, want 403", status)
+	}
+	if status, _, _ := request(t, url, pair); status != 101 {
+		t.Errorf("a program is answered %d, want 101", status)
+	}
+}
+
 func TestDialSaysWhyItWasRefusedAndKeepsTheTokenToItself(t *testing.T) {
 	url, _ := serve(t, &Config{Protocols: []string{"moq-lite-05"}})
 	_, err := Dial(t.Context(), url+"/room?jwt=secret", &Config{Protocols: []string{"moq-lite-04"}})
