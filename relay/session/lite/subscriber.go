@@ -334,6 +334,7 @@ func (p *pull) isAccepted() bool {
 // applyOK takes SUBSCRIBE_OK over. Drafts allow several; the first counts.
 func (p *pull) applyOK(msg *lite.SubscribeOK) {
 	if p.s.version.HasSubscribeEnd() {
+		p.producer.Begin(msg.Group)
 		p.sawFirst(msg.Group)
 		return
 	}
