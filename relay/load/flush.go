@@ -6,14 +6,16 @@ import (
 	"sync"
 
 	"github.com/moqrelay/operator/relay/transport"
+	"github.com/moqrelay/operator/relay/wire/lite"
 )
 
-// flushConn remembers the streams that were ended, so that a publisher can leave
-// when the relay has everything: closing a connection drops what is on its way.
+// flushConn knows when the relay has everything, so that a publisher can leave
+// then: closing a connection drops what is on its way.
 type flushConn struct {
 	transport.Conn
-	mu    sync.Mutex
-	ended []transport.SendStream // guarded by mu
+	mu      sync.Mutex
+	sent    []transport.SendStream // groups that were sent whole; guarded by mu
+	watched []*watchedStream       // Subscribe streams of the relay; guarded by mu
 }
 
 // OpenSendStream implements transport.Conn.
@@ -22,44 +24,96 @@ func (c *flushConn) OpenSendStream(ctx context.Context) (transport.SendStream, e
 	if err != nil {
 		return nil, err
 	}
-	return &flushStream{stream, c}, nil
+	return &sentStream{stream, c}, nil
 }
 
-func (c *flushConn) add(stream transport.SendStream) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = append(slices.DeleteFunc(c.ended, func(s transport.SendStream) bool {
-		select {
-		case <-s.Stopped():
-			return true
-		default:
-			return false
-		}
-	}), stream)
+// AcceptStream implements transport.Conn.
+func (c *flushConn) AcceptStream(ctx context.Context) (transport.Stream, error) {
+	stream, err := c.Conn.AcceptStream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &watchedStream{Stream: stream, conn: c, over: make(chan struct{})}, nil
 }
 
-// flush waits until the peer has all that was sent on ended streams.
+// flush waits until the relay has ended each of its subscriptions and has all
+// groups that were sent.
 func (c *flushConn) flush(ctx context.Context) {
 	c.mu.Lock()
-	ended := slices.Clone(c.ended)
+	watched := slices.Clone(c.watched)
 	c.mu.Unlock()
-	for _, stream := range ended {
-		select {
-		case <-stream.Stopped():
-		case <-ctx.Done():
-			return
-		}
+	for _, stream := range watched {
+		wait(ctx, stream.over)
+	}
+	c.mu.Lock()
+	sent := slices.Clone(c.sent)
+	c.mu.Unlock()
+	for _, stream := range sent {
+		wait(ctx, stream.Stopped())
 	}
 }
 
-type flushStream struct {
+func wait(ctx context.Context, over <-chan struct{}) {
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
+}
+
+// isOver says whether a channel was closed.
+func isOver(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
+}
+
+// sentStream is a group's stream.
+type sentStream struct {
 	transport.SendStream
 	conn *flushConn
 }
 
 // Close implements transport.SendStream.
-func (s *flushStream) Close() error {
+func (s *sentStream) Close() error {
 	err := s.SendStream.Close()
-	s.conn.add(s.SendStream)
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent = slices.DeleteFunc(c.sent, func(s transport.SendStream) bool { return isOver(s.Stopped()) })
+	c.sent = append(c.sent, s.SendStream)
 	return err
+}
+
+// watchedStream is a stream that the relay opened.
+type watchedStream struct {
+	transport.Stream
+	conn  *flushConn
+	typed bool          // its first byte was seen; of the reading goroutine
+	over  chan struct{} // closed when the relay has ended its half
+	once  sync.Once
+}
+
+// Read implements transport.ReceiveStream.
+func (s *watchedStream) Read(p []byte) (int, error) {
+	n, err := s.Stream.Read(p)
+	if n > 0 && !s.typed {
+		s.typed = true
+		if p[0] == byte(lite.BidiSubscribe) {
+			s.conn.watch(s)
+		}
+	}
+	if err != nil {
+		s.once.Do(func() { close(s.over) })
+	}
+	return n, err
+}
+
+func (c *flushConn) watch(s *watchedStream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watched = slices.DeleteFunc(c.watched, func(s *watchedStream) bool { return isOver(s.over) })
+	c.watched = append(c.watched, s)
 }

@@ -80,9 +80,8 @@ func Publish(ctx context.Context, o PublishOptions) error {
 	}
 	stop := o.Progress.start()
 	defer stop()
-	err = p.run(ctx)
-	for _, conn := range connections {
-		conn.flush(ctx)
+	if err = p.run(ctx); err == nil {
+		p.leave(ctx, connections)
 	}
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		err = cause
@@ -145,6 +144,7 @@ func (p *publisher) Pull(request *model.Producer) {
 	p.request = request
 	if p.finished {
 		request.Finish(p.end)
+		request.Close()
 	}
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -201,7 +201,8 @@ func (p *publisher) run(ctx context.Context) error {
 		}
 		next = f.Group + 1
 	}
-	return p.finish(ctx, next)
+	p.finish(next)
+	return nil
 }
 
 // until waits for a time of day.
@@ -297,24 +298,26 @@ func (g *outGroup) write(ctx context.Context, timestamp int64, payload []byte) e
 	return g.writer.WriteFrame(ctx, head, timestamp, payload)
 }
 
-// finish says where the track ends and waits until those who want it have it.
-func (p *publisher) finish(ctx context.Context, end uint64) error {
+// finish says where the track ends.
+func (p *publisher) finish(end uint64) {
 	p.mu.Lock()
 	p.finished, p.end = true, end
 	request := p.request
 	p.mu.Unlock()
-	if request == nil {
-		return nil
+	if request != nil {
+		request.Finish(end)
+		request.Close()
 	}
-	request.Finish(end)
-	linger := time.NewTimer(p.o.Linger)
-	defer linger.Stop()
-	select {
-	case <-request.Done():
-	case <-linger.C:
-		p.o.Progress.Say("leaving: a relay has not asked for the rest within %v", p.o.Linger)
-	case <-ctx.Done():
-		return context.Cause(ctx)
+}
+
+// leave waits until every relay has what it asked for.
+func (p *publisher) leave(ctx context.Context, connections []*flushConn) {
+	ctx, cancel := context.WithTimeout(ctx, p.o.Linger)
+	defer cancel()
+	for _, conn := range connections {
+		conn.flush(ctx)
 	}
-	return nil
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		p.o.Progress.Say("leaving, though a relay has not fetched the rest within %v", p.o.Linger)
+	}
 }

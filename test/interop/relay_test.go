@@ -3,6 +3,8 @@
 package interop
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,4 +61,70 @@ func (f frames) from(group int) frames {
 		}
 	}
 	return part
+}
+
+// bystanders are a publisher and a viewer that nobody may disturb.
+type bystanders struct {
+	publisher, viewer *process
+}
+
+func startBystanders(t *testing.T, r *relay) *bystanders {
+	t.Helper()
+	b := &bystanders{
+		publisher: moqLoad(t, "pub", "http://"+r.clients, "--broadcast", bystander, "--rate", "100", "--frames", "50", "--size", "100..5000", "--hashes"),
+		viewer:    moqLoad(t, "sub", "http://"+r.clients, "--broadcast", bystander, "--hashes"),
+	}
+	b.viewer.await("a first frame", func(p *process) bool { return len(p.frames[0]) > 0 })
+	return b
+}
+
+// wantUnharmed waits until the viewer has seen more, and ends it: it says itself
+// whether a byte was wrong or missing since it came.
+func (b *bystanders) wantUnharmed() {
+	t := b.viewer.t
+	t.Helper()
+	before := len(b.viewer.seen(0))
+	b.viewer.await("more frames", func(p *process) bool { return len(p.frames[0]) >= before+100 })
+	if err := b.viewer.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	b.viewer.wantExit(0)
+}
+
+// memory is what the process has in memory now, in bytes. It forgets the peak.
+func (r *relay) memory() int64 {
+	r.t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.cmd.Process.Pid), []byte("5"), 0); err != nil {
+		r.t.Fatal(err)
+	}
+	return r.proc("VmRSS:")
+}
+
+// memoryMargin is how far the peak may lie above what the process had before: the
+// length bombs of these tests claim hundreds of times that and more.
+const memoryMargin = 16 << 20
+
+// wantMemory checks the peak since memory was called.
+func (r *relay) wantMemory(before int64) {
+	r.t.Helper()
+	peak := r.proc("VmHWM:")
+	r.t.Logf("resident memory: %d KiB before, %d KiB at the peak", before>>10, peak>>10)
+	if peak > before+memoryMargin {
+		r.t.Errorf("resident memory rose from %d to %d bytes, by more than %d", before, peak, memoryMargin)
+	}
+}
+
+// proc reads a line of /proc/PID/status that is in kB.
+func (r *relay) proc(name string) int64 {
+	r.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), name)
+	var kib int64
+	if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
+		r.t.Fatalf("%s in /proc: %v", name, err)
+	}
+	return kib << 10
 }
