@@ -64,9 +64,11 @@ var rules = map[string]rule{
 
 	"cmd/relay":    {ours: []string{"relay", "relay/config", "relay/preflight"}, others: []string{cobra, pflag}},
 	"cmd/moq-load": {ours: []string{"relay/load"}, others: []string{cobra, pflag}},
-	"cmd/manager":  {ours: []string{"controllers", "api/v1alpha1"}, others: []string{cobra, pflag, kubernetes, controller, "github.com/go-logr/logr", "go.uber.org/zap/..."}},
+	"cmd/manager":  {ours: []string{"controllers", "controllers/render", "api/v1alpha1"}, others: []string{cobra, pflag, kubernetes, controller, "github.com/go-logr/logr", "go.uber.org/zap/..."}},
 
+	"config":    {}, // tests of the manifests alone
 	"test/arch": {},
+	"test/kube": {}, // tests alone, behind a build tag
 }
 
 // neverUnder are imports that no package below a folder may have, directly or not.
