@@ -100,6 +100,9 @@ var mayStartContexts = []string{"cmd/", "hack/", "test/"}
 func TestNobodySleepsAndContextsComeFromTheCaller(t *testing.T) {
 	for _, s := range sources(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.FuncDecl); ok && f.Name.Name == "TestMain" {
+				return false // it has no caller either
+			}
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
 				return true
