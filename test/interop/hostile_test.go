@@ -377,7 +377,7 @@ var frames02 = []struct {
 	{"a second set of parameters", parameters02, 0x0a},
 	{"an unknown frame type", "3e 00", 0x07},
 	{"a stream of 2^62-1 bytes", "0a 02 ffffffffffffffff 00", 0x07},
-	{"stream data at offset 2^61", "0e 02 e000000000000000 01 aa", 0x03},
+	{"stream data at offset 2^61, which leaves a gap", "0e 02 e000000000000000 01 aa", 0x0a},
 	{"stream data beyond 2^62-1", "0e 02 ffffffffffffffff 01 aa", 0x07},
 	{"a gap in a stream", "0e 02 05 01 7a", 0x0a},
 	{"the relay's own stream", "0e 03 00 01 aa", 0x05},
