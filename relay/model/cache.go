@@ -132,20 +132,24 @@ func (c *cache) uncharge(g *group, n int64) {
 // groups that are not the latest of their track, least recently used first; then
 // the front of latest groups, largest first. Every step frees something or ends.
 func (c *cache) shrink(writing *group, ceiling int64) bool {
+	var bare map[*group]struct{} // latest groups with nothing to drop; nil map reads are fine
 	for c.total.Load() > ceiling {
 		if g := c.leastRecent(writing); g != nil {
 			c.evict(g, ErrEvicted)
 			continue
 		}
-		g := c.largestLatest()
+		g := c.largestLatest(bare)
 		if g == nil {
 			return false
 		}
-		freed := g.dropFront(c.total.Load() - ceiling)
-		if freed == 0 {
-			return c.total.Load() <= ceiling
+		if freed := g.dropFront(c.total.Load() - ceiling); freed > 0 {
+			c.uncharge(g, freed)
+			continue
 		}
-		c.uncharge(g, freed)
+		if bare == nil {
+			bare = make(map[*group]struct{})
+		}
+		bare[g] = struct{}{}
 	}
 	return true
 }
@@ -168,13 +172,17 @@ func (c *cache) leastRecent(writing *group) *group {
 	return nil
 }
 
-// largestLatest picks the latest group with the most to drop.
-func (c *cache) largestLatest() *group {
+// largestLatest picks the largest latest group that may have something to drop;
+// those in bare have not.
+func (c *cache) largestLatest(bare map[*group]struct{}) *group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var largest *group
 	for g := range c.latest {
-		if g.begun.Load() > 1 && (largest == nil || g.charged.Load() > largest.charged.Load()) {
+		if _, skip := bare[g]; skip || g.begun.Load() < 2 {
+			continue
+		}
+		if largest == nil || g.charged.Load() > largest.charged.Load() {
 			largest = g
 		}
 	}

@@ -101,13 +101,15 @@ func TestAFullCacheDropsTheFrontOfTheLatestGroupThenRefuses(t *testing.T) {
 	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: 10_000}})
 	p, sub := newSubscribed(t, o, Options{})
 	w := wantGroup(t, p, 0, Window{})
-	for range 20 {
+	wantFrame(t, w, make([]byte, 1000))
+	r := wantReader(t, sub, 0)
+	for range 19 {
 		wantFrame(t, w, make([]byte, 1000))
 	}
 	if held, _ := o.CacheBytes(); held > 10_000 || held < 10_000-1133 {
 		t.Fatalf("%d bytes are held of one long group, want just below 10,000", held)
 	}
-	wantError(t, wantReader0(sub), ErrLagged)
+	wantError(t, r.Err(), ErrLagged)
 	err := w.WriteFrame(t.Context(), head(12_000), 0, make([]byte, 12_000))
 	if err == nil { // the frame itself was admitted before it filled the cache; the next is not
 		err = w.WriteFrame(t.Context(), head(1), 0, []byte{1})
@@ -116,13 +118,6 @@ func TestAFullCacheDropsTheFrontOfTheLatestGroupThenRefuses(t *testing.T) {
 	sub.Close()
 	p.Fail(ErrSourceGone)
 	wantHeld(t, o, 0)
-}
-
-// wantReader0 returns why the only waiting reader was cut.
-func wantReader0(sub *Subscription) error {
-	sub.track.mu.Lock()
-	defer sub.track.mu.Unlock()
-	return sub.waiting[0].Err()
 }
 
 func TestAGroupLongerThanItsTailKeepsItsNewestFrames(t *testing.T) {

@@ -180,7 +180,7 @@ func (g *group) take(offset int64) {
 	}
 }
 
-// cutReaders ends every reader for which lost is true.
+// cutReaders ends every reader for which lost is true. Without locks.
 func (g *group) cutReaders(err error, lost func(*Reader) bool) {
 	g.mu.Lock()
 	cut := make([]*Reader, 0, len(g.attached))
@@ -191,7 +191,7 @@ func (g *group) cutReaders(err error, lost func(*Reader) bool) {
 	}
 	g.mu.Unlock()
 	for _, r := range cut {
-		r.cut(err)
+		r.lose(err)
 	}
 }
 

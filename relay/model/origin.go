@@ -157,11 +157,10 @@ func (o *Origin) Subscribe(path Path, name string, peer Peer, options Options) (
 			return nil, err
 		}
 		s := t.join(options)
-		switch {
-		case fresh:
+		if s != nil && fresh {
 			t.key.route.source().Pull(&Producer{track: t})
-			return s, nil
-		case s != nil:
+		}
+		if s != nil {
 			return s, nil
 		}
 		o.forgetTrack(t) // it ended between the two steps: ask anew

@@ -75,7 +75,7 @@ func (p *Producer) Fail(err error) { p.track.fail(err) }
 
 // Group begins a group. Errors: [ErrDuplicate] for a number that was used,
 // [ErrOld] for one far below the latest, [ErrClosed] when the request is over or
-// the number is at or above the end.
+// the number is at or above the end, [ErrNoCapacity].
 func (p *Producer) Group(sequence uint64, window Window) (*GroupWriter, error) {
 	return p.track.group(sequence, window)
 }

@@ -122,6 +122,15 @@ func (r *Reader) Close() {
 	}
 }
 
+// lose cuts a reader that nobody closed. One that waits to be handed out is closed
+// at once: it would hold the group's bytes until its subscriber looks, if ever.
+func (r *Reader) lose(err error) {
+	r.cut(err)
+	if r.sub != nil && r.sub.discard(r) {
+		r.Close()
+	}
+}
+
 func (r *Reader) cut(err error) {
 	r.closing.Do(func() {
 		r.err = err

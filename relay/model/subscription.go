@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"io"
+	"maps"
 	"slices"
 	"time"
 )
@@ -62,6 +63,7 @@ type Subscription struct {
 	floor   uint64 // no group below it is given
 	lowest  uint64 // lowest group given so far; valid if started
 	started bool
+	beyond  map[uint64]struct{}  // groups above the End of their time; those that are held
 	waiting []*Reader            // attached, not handed out
 	open    map[*Reader]struct{} // handed out, not closed
 	closed  bool
@@ -183,18 +185,11 @@ func (s *Subscription) Update(options Options) {
 		t.mu.Unlock()
 		return
 	}
-	before := s.options
 	s.options = options
 	if options.Start.Mode != StartLatest {
 		s.floor = max(s.floor, options.Start.Group)
 	}
-	if before.HasEnd && (!options.HasEnd || options.End > before.End) {
-		for _, sequence := range sortedKeys(t.groups) {
-			if sequence > before.End {
-				s.offerLocked(t.groups[sequence])
-			}
-		}
-	}
+	s.offerBeyondLocked()
 	cut := s.expiredLocked()
 	t.mergeLocked()
 	t.mu.Unlock()
@@ -235,6 +230,19 @@ func (s *Subscription) Close() {
 	s.notify.broadcast()
 }
 
+// discard removes a reader that waits to be handed out. It reports false when
+// this one does not.
+func (s *Subscription) discard(r *Reader) bool {
+	s.track.mu.Lock()
+	defer s.track.mu.Unlock()
+	i := slices.Index(s.waiting, r)
+	if i < 0 {
+		return false
+	}
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+	return true
+}
+
 // forget removes a closed reader.
 func (s *Subscription) forget(r *Reader) {
 	s.track.mu.Lock()
@@ -258,8 +266,37 @@ func (s *Subscription) beginLocked() {
 	}
 }
 
+// offerBeyondLocked gives the held groups that an End no longer excludes.
+func (s *Subscription) offerBeyondLocked() {
+	for _, sequence := range sortedKeys(s.beyond) {
+		if s.options.HasEnd && sequence > s.options.End {
+			break
+		}
+		delete(s.beyond, sequence)
+		if g := s.track.groups[sequence]; g != nil {
+			s.offerLocked(g)
+		}
+	}
+}
+
+// passLocked notes a group above End, for the case that it is raised. What the
+// cache has let go of is forgotten when it is half of what is noted.
+func (s *Subscription) passLocked(g *group) {
+	if s.beyond == nil {
+		s.beyond = make(map[uint64]struct{})
+	}
+	s.beyond[g.sequence] = struct{}{}
+	if len(s.beyond) > rememberedGroups && len(s.beyond) > 2*len(s.track.groups) {
+		maps.DeleteFunc(s.beyond, func(sequence uint64, _ struct{}) bool { return s.track.groups[sequence] == nil })
+	}
+}
+
 // offerLocked attaches a reader to a group that the subscription wants.
 func (s *Subscription) offerLocked(g *group) {
+	if s.options.HasEnd && g.sequence > s.options.End {
+		s.passLocked(g)
+		return
+	}
 	if s.closed || !s.wantsLocked(g) {
 		return
 	}
@@ -282,14 +319,10 @@ func (s *Subscription) offerLocked(g *group) {
 }
 
 func (s *Subscription) wantsLocked(g *group) bool {
-	o := s.options
-	switch {
-	case o.Passive, o.HasEnd && g.sequence > o.End:
-		return false
-	case g.sequence < s.floor:
+	if s.options.Passive || g.sequence < s.floor {
 		return false
 	}
-	return !s.track.staleLocked(g, o.MaxLatency)
+	return !s.track.staleLocked(g, s.options.MaxLatency)
 }
 
 // expiredLocked finds the readers whose group has become too old.

@@ -264,9 +264,13 @@ func (t *track) group(sequence uint64, window Window) (*GroupWriter, error) {
 	for sub := range t.subs {
 		sub.offerLocked(g)
 	}
-	t.mu.Unlock()
 	if g.latest && older != nil && older.abandoned() {
 		older.end(ErrExpired)
+	}
+	t.mu.Unlock()
+	if !t.origin.cache.charge(g, 0) {
+		t.origin.cache.evict(g, ErrNoCapacity)
+		return nil, ErrNoCapacity
 	}
 	return &GroupWriter{group: g, window: window}, nil
 }
@@ -315,7 +319,7 @@ func (t *track) groupBegan(g *group, timestamp int64) {
 func (t *track) expire(cut []*Reader) {
 	for _, r := range cut {
 		t.origin.stats.ReadersExpired.Add(1)
-		r.cut(ErrExpired)
+		r.lose(ErrExpired)
 	}
 }
 
@@ -328,12 +332,12 @@ func (t *track) expiredLocked() []*Reader {
 	return cut
 }
 
-// lastReaderLeft ends a group whose readers have all gone when a newer one exists.
+// lastReaderLeft ends a group whose readers have all gone when a newer one exists,
+// unless another reader has come meanwhile: readers attach under the track's lock.
 func (t *track) lastReaderLeft(g *group) {
 	t.mu.Lock()
-	stale := !g.latest
-	t.mu.Unlock()
-	if stale {
+	defer t.mu.Unlock()
+	if !g.latest && g.abandoned() {
 		g.end(ErrExpired)
 	}
 }

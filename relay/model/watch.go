@@ -132,12 +132,23 @@ func (w *Watcher) bestLocked(path Path) *Announcement {
 	return w.origin.bestLocked(path, w.peer)
 }
 
+// markLocked notes that a path has changed. One that came and went again before
+// the watcher looked is nothing to remember.
+func (w *Watcher) markLocked(path Path) {
+	_, known := w.shown[path]
+	if !known && path != w.prefix && len(w.origin.routes[path]) == 0 {
+		delete(w.dirty, path)
+		return
+	}
+	w.dirty[path] = struct{}{}
+}
+
 // changedLocked marks a path for every watcher that may see it.
 func (o *Origin) changedLocked(path Path) {
 	for w := range o.watchers {
 		switch {
 		case path.HasPrefix(w.prefix):
-			w.dirty[path] = struct{}{}
+			w.markLocked(path)
 		case w.prefix.HasPrefix(path):
 			w.dirty[w.prefix] = struct{}{}
 		default:

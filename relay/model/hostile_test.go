@@ -1,0 +1,136 @@
+package model
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What nobody takes must not outlive its group: a reader that still waits to be
+// handed out would keep the group's bytes after the cache let go of them.
+func TestAReaderThatWaitsGoesWithItsGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewOrigin(Config{Cache: CacheConfig{MaxAge: 3 * time.Second}})
+		sweeping(t, o)
+		p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour})
+		for seq := range uint64(50) { // a viewer without stream credit takes none of them
+			filled(t, p, seq)
+			advance(time.Second)
+		}
+		sub.track.mu.Lock()
+		waiting, held := len(sub.waiting), len(sub.track.groups)
+		sub.track.mu.Unlock()
+		if waiting != held || waiting > 6 {
+			t.Errorf("%d readers wait and %d groups are held of 50, want as many readers as groups, and at most 6", waiting, held)
+		}
+		sub.Close()
+		p.Fail(ErrSourceGone)
+		wantHeld(t, o, 0)
+	})
+}
+
+func TestAGroupWithoutAReaderEndsWhenTheOneThatWaitedExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewOrigin(Config{})
+		p, sub := newSubscribed(t, o, Options{})
+		one := wantGroup(t, p, 1, Window{})
+		wantFrame(t, one, []byte("a"))
+		filled(t, p, 2)
+		wantDone(t, one.Done(), true) // nobody can want it any more: its stream is to be stopped
+		wantError(t, one.Err(), ErrExpired)
+		wantGroups(t, sub, 2)
+		sub.Close()
+		p.Close()
+	})
+}
+
+// The largest latest group may have nothing to drop but its newest frame: then
+// the next one has to give way.
+func TestAFullCacheDropsWhatCanBeDropped(t *testing.T) {
+	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: 100_000}})
+	p, sub := newSubscribed(t, o, Options{})
+	big := wantGroup(t, p, 0, Window{})
+	wantFrame(t, big, make([]byte, 10))
+	wantFrame(t, big, make([]byte, 60_000))
+	source := newPublisher()
+	o.Announce(Route{Path: "hall", Source: source})
+	other, err := o.Subscribe("hall", "video", Peer{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := <-source.pulled
+	q.Accept(anyInfo)
+	w := wantGroup(t, q, 0, Window{})
+	for range 100 { // 100 kB in all, of which 39 kB fit beside the large frame
+		wantFrame(t, w, make([]byte, 1000))
+		if held, _ := o.CacheBytes(); held > 100_000 {
+			t.Fatalf("%d bytes are held, over the ceiling of 100,000", held)
+		}
+	}
+	other.Close()
+	sub.Close()
+	p.Fail(ErrSourceGone)
+	q.Fail(ErrSourceGone)
+	wantHeld(t, o, 0)
+}
+
+func TestGroupsWithoutFramesCountAgainstTheCeiling(t *testing.T) {
+	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: 100 * 256}})
+	p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour})
+	for seq := range uint64(1000) {
+		w := wantGroup(t, p, seq, Window{})
+		if err := w.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		if held, _ := o.CacheBytes(); held > 100*256 {
+			t.Fatalf("%d bytes are held after %d groups, over the ceiling of %d", held, seq+1, 100*256)
+		}
+	}
+	sub.Close()
+	p.Fail(ErrSourceGone)
+	wantHeld(t, o, 0)
+}
+
+func TestAnEndThatFallsAndRisesGivesNoGroupTwice(t *testing.T) {
+	wish := func(end uint64, has bool) Options {
+		return Options{MaxLatency: time.Hour, Start: Start{Mode: StartFloor}, End: end, HasEnd: has}
+	}
+	o := NewOrigin(Config{})
+	p, sub := newSubscribed(t, o, wish(0, false))
+	filled(t, p, 1, 2, 3)
+	wantGroups(t, sub, 3, 2, 1)
+	sub.Update(wish(2, true))
+	filled(t, p, 4)
+	wantGroups(t, sub)
+	sub.Update(wish(0, false))
+	wantGroups(t, sub, 4) // and not 3 again
+	sub.Update(wish(2, true))
+	sub.Update(wish(9, true))
+	wantGroups(t, sub)
+}
+
+// Two peers at work: one announces and withdraws, the other watches and never
+// looks. What came and went in between is nothing to remember.
+func TestAWatcherThatNeverLooksRemembersOnlyWhatIs(t *testing.T) {
+	o := NewOrigin(Config{})
+	w := o.Watch("", Peer{})
+	defer w.Close()
+	if _, err := w.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stays := o.Announce(Route{Path: "stays"})
+	for i := range 10_000 {
+		o.Announce(Route{Path: Path("room/" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)))}).Withdraw()
+	}
+	if n := len(w.dirty); n != 1 {
+		t.Fatalf("%d paths are remembered after 10,000 that came and went, want the one that stays", n)
+	}
+	changes, err := w.Next(t.Context())
+	if err != nil || len(changes) != 1 || changes[0].Path != "stays" || changes[0].Kind != Started {
+		t.Fatalf("got %+v, %v, want the start of the path that stays", changes, err)
+	}
+	stays.Withdraw()
+	if changes, _ = w.Next(t.Context()); len(changes) != 1 || changes[0].Kind != Ended {
+		t.Fatalf("got %+v, want the end of the path that stayed", changes)
+	}
+}
