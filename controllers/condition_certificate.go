@@ -84,7 +84,7 @@ func judgeCertificate(p pod, c preflight.Cert, now time.Time) verdict {
 	case p.ready():
 		return isTrue(v1alpha1.ReasonValid, "the pods serve the certificate of Secret %q; when they started it was valid %s", c.Secret, validity(c)).at(ends(c))
 	case c.Err != "":
-		return isFalse(string(c.Err), "%s: %s", p.where(), certificateAdvice(c))
+		return isFalse(certificateReason(c.Err), "%s: %s", p.where(), certificateAdvice(c))
 	case c.NotAfter == nil:
 		return isTrue(v1alpha1.ReasonValid, "%s found Secret %q in order", p.where(), c.Secret)
 	case outdated:
@@ -93,6 +93,23 @@ func judgeCertificate(p pod, c preflight.Cert, now time.Time) verdict {
 		return isFalse(v1alpha1.ReasonExpiringSoon, "%s: the certificate of Secret %q is valid %s only; renew it, no restart is needed", p.where(), c.Secret, validity(c)).at(*c.NotAfter)
 	default:
 		return isTrue(v1alpha1.ReasonValid, "%s found the certificate of Secret %q valid %s", p.where(), c.Secret, validity(c)).at(c.NotAfter.Add(-expiryWarning))
+	}
+}
+
+// certificateReason is the condition's reason for a fault that a report names. A
+// report is what a container wrote, so that an unknown fault must not get through.
+func certificateReason(fault preflight.Reason) string {
+	switch fault {
+	case preflight.ReasonSecretMissing:
+		return v1alpha1.ReasonSecretMissing
+	case preflight.ReasonKeyMismatch:
+		return v1alpha1.ReasonKeyMismatch
+	case preflight.ReasonExpired:
+		return v1alpha1.ReasonExpired
+	case preflight.ReasonNotYetValid:
+		return v1alpha1.ReasonNotYetValid
+	default:
+		return v1alpha1.ReasonParseError
 	}
 }
 

@@ -72,11 +72,15 @@ func (r *rig) counting() interceptor.Funcs {
 	}
 }
 
+func requestFor(relay *v1alpha1.MoQRelay) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(relay)}
+}
+
 // pass makes one pass and returns its writes.
 func (r *rig) pass(t *testing.T) []string {
 	t.Helper()
 	r.writes = nil
-	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(r.relay)}); err != nil {
+	if _, err := r.Reconcile(t.Context(), requestFor(r.relay)); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(r.relay), r.relay); err != nil {

@@ -70,6 +70,8 @@ type Reconciler struct {
 	Version string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+
+	memo memo
 }
 
 // SetupWithManager registers the reconciler and all that it watches.
@@ -133,6 +135,9 @@ func (r *Reconciler) inNamespace(ctx context.Context, ns client.Object) []reconc
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	relay := &v1alpha1.MoQRelay{}
 	if err := r.Client.Get(ctx, req.NamespacedName, relay); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.memo.forget(req.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if relay.DeletionTimestamp != nil {
@@ -161,9 +166,13 @@ func (r *Reconciler) pass(ctx context.Context, relay *v1alpha1.MoQRelay) (reconc
 	return r.writeStatus(ctx, o)
 }
 
-// converge renders what is wanted and applies it. A [*fault] among its errors is
-// a person's turn; other errors are worth a retry.
+// converge renders what is wanted and applies it, unless the memo knows that
+// nothing has changed. A [*fault] among its errors is a person's turn; other
+// errors are worth a retry.
 func (r *Reconciler) converge(ctx context.Context, relay *v1alpha1.MoQRelay, s *scene) (intended, error) {
+	if agreed, ok := r.memo.recall(relay, s); ok && !paused(relay) {
+		return agreed, nil
+	}
 	p, err := makePlan(relay, r.options(s), s.deployment(relay))
 	if err != nil {
 		return intended{}, err
@@ -174,7 +183,11 @@ func (r *Reconciler) converge(ctx context.Context, relay *v1alpha1.MoQRelay, s *
 	if err := r.apply(ctx, relay, p, s); err != nil {
 		return p.intended, err
 	}
-	return p.intended, r.prune(ctx, relay, p, s)
+	settled, err := r.prune(ctx, relay, p, s)
+	if err == nil && settled {
+		r.memo.remember(relay, s, p)
+	}
+	return p.intended, err
 }
 
 func (r *Reconciler) options(s *scene) render.Options {

@@ -14,17 +14,19 @@ import (
 )
 
 // prune deletes the children that are no longer wanted: those of a part that was
-// switched off, and configurations that no rollback can reach.
-func (r *Reconciler) prune(ctx context.Context, relay *v1alpha1.MoQRelay, p plan, s *scene) error {
-	for _, obj := range unwanted(relay, p, s) {
+// switched off, and configurations that no rollback can reach. Settled means that
+// there is none left which waits for its pods to go.
+func (r *Reconciler) prune(ctx context.Context, relay *v1alpha1.MoQRelay, p plan, s *scene) (settled bool, err error) {
+	gone := unwanted(relay, p, s)
+	for _, obj := range gone {
 		uid, version := obj.GetUID(), obj.GetResourceVersion()
 		err := r.Client.Delete(ctx, obj, client.Preconditions{UID: &uid, ResourceVersion: &version})
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete %s: %w", describe(obj), err)
+			return false, fmt.Errorf("delete %s: %w", describe(obj), err)
 		}
 		logFrom(ctx).Info("deleted", "kind", obj.GetObjectKind().GroupVersionKind().Kind, "child", obj.GetName(), "because", "no longer wanted")
 	}
-	return nil
+	return len(gone) == 0 && len(s.children) <= len(p.children)+p.revisions, nil
 }
 
 // unwanted are the relay's own children that the plan does not have, less the

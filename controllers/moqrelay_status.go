@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/moqrelay/operator/api/v1alpha1"
+	"github.com/moqrelay/operator/relay/preflight"
 )
 
 const (
@@ -183,29 +184,47 @@ func smaller(least *resource.Quantity, got int64) *resource.Quantity {
 	return resource.NewQuantity(got, resource.BinarySI)
 }
 
-// certificates are those that the pods' reports name, one row per Secret; the
-// newest report of a Secret counts.
+// certificates is the one of the relay's Secret, as the newest pod that knows it
+// reported it; none when the relay signs its own.
 func certificates(o observation) []v1alpha1.CertificateStatus {
 	if o.selfSigned() {
 		return nil
 	}
 	pods := serving(o.pods)
 	slices.SortStableFunc(pods, func(a, b pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
-	rows := map[string]v1alpha1.CertificateStatus{}
 	for _, p := range pods {
 		if p.report == nil {
 			continue
 		}
 		for _, c := range p.report.Certs {
-			if _, known := rows[c.Secret]; known || c.NotAfter == nil {
-				continue
+			if c.Secret == o.relay.Spec.TLS.SecretName && c.NotAfter != nil {
+				return []v1alpha1.CertificateStatus{certificateStatus(c)}
 			}
-			end := metav1.NewTime(c.NotAfter.UTC().Truncate(time.Second))
-			rows[c.Secret] = v1alpha1.CertificateStatus{SecretName: c.Secret, NotAfter: &end, SHA256: c.SHA256, DNSNames: c.Names}
 		}
 	}
-	if row, ok := rows[o.relay.Spec.TLS.SecretName]; ok {
-		return []v1alpha1.CertificateStatus{row}
-	}
 	return nil
+}
+
+// Bounds of a certificate's row, which the API server enforces. A report is what a
+// container wrote, so that it is cut to them.
+const (
+	maxNames = 8
+	maxName  = 253
+	maxHash  = 64
+)
+
+func certificateStatus(c preflight.Cert) v1alpha1.CertificateStatus {
+	row := v1alpha1.CertificateStatus{SecretName: c.Secret}
+	if end := c.NotAfter.UTC().Truncate(time.Second); end.Year() <= 9999 {
+		row.NotAfter = &metav1.Time{Time: end}
+	}
+	if len(c.SHA256) <= maxHash {
+		row.SHA256 = c.SHA256
+	}
+	for _, name := range c.Names[:min(len(c.Names), maxNames)] {
+		if len(name) <= maxName {
+			row.DNSNames = append(row.DNSNames, name)
+		}
+	}
+	return row
 }

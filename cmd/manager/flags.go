@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
 )
 
 const (
@@ -62,7 +64,7 @@ func newCommand() *cobra.Command {
 		Args:          noArguments,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       version(),
+		Version:       ownVersion(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
 				return &usageError{err}
@@ -73,10 +75,13 @@ func newCommand() *cobra.Command {
 	cmd.SetVersionTemplate("moq-relay-operator {{.Version}}\n")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	o.register(cmd.Flags())
+	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
+	config.RegisterFlags(goFlags) // --kubeconfig
+	cmd.Flags().AddGoFlagSet(goFlags)
 	cmd.AddCommand(&cobra.Command{
 		Use: "version", Short: "Print the version", Args: noArguments,
 		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), "moq-relay-operator", version())
+			fmt.Fprintln(cmd.OutOrStdout(), "moq-relay-operator", ownVersion())
 		},
 	})
 	return cmd

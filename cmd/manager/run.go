@@ -44,12 +44,12 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("find the API server (in-cluster, --kubeconfig, KUBECONFIG or ~/.kube/config): %w", err)
 	}
-	cfg.QPS, cfg.Burst, cfg.UserAgent = clientQPS, clientBurst, programName+"/"+version()
+	cfg.QPS, cfg.Burst, cfg.UserAgent = clientQPS, clientBurst, programName+"/"+ownVersion()
 	mgr, err := newManager(cfg, o)
 	if err != nil {
 		return err
 	}
-	log.Info("starting", "version", version(), "apiServer", cfg.Host, "relayImage", o.relayImage, "namespaces", o.namespaces,
+	log.Info("starting", "version", ownVersion(), "apiServer", cfg.Host, "relayImage", o.relayImage, "namespaces", o.namespaces,
 		"hostAccess", o.hostAccess, "leaderElect", o.leaderElect)
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run: %w", err)
@@ -85,7 +85,7 @@ func newManager(cfg *rest.Config, o options) (ctrl.Manager, error) {
 		Render:      render.Options{RelayImage: o.relayImage, MaxNodeBuffer: o.nodeBuffer},
 		AllowHost:   o.hostAccess == hostAccessAll,
 		Concurrency: o.concurrency,
-		Version:     version(),
+		Version:     ownVersion(),
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the controller: %w", err)

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// buildVersion is set by the linker (-X main.buildVersion=v0.1.0) where the build
-// has no repository to read it from.
-var buildVersion string
+// version is set by the linker (-X main.version=v0.1.0) where the build has no
+// repository to read it from.
+var version string
 
-// version is the operator's version: the linker's, else the repository's.
-func version() string {
-	if buildVersion != "" {
-		return buildVersion
+// ownVersion is the operator's version: the linker's, else the repository's.
+func ownVersion() string {
+	if version != "" {
+		return version
 	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -23,7 +23,7 @@ func version() string {
 // imageTag is the tag of the relay image of the same release; latest for a build
 // that is no release.
 func imageTag() string {
-	v := version()
+	v := ownVersion()
 	if !strings.HasPrefix(v, "v") || strings.ContainsAny(v, "-+") {
 		return "latest"
 	}

@@ -83,6 +83,7 @@ func TestARestartOfTheOperatorWritesNothing(t *testing.T) {
 	setPod(t, p, running(true, report("n1", 4<<20, 4<<20)))
 	setDeployment(t, relay, 1, 1)
 	wantCondition(t, relay, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	first.wantNoWrites(t, relay)
 	first.stop()
 
 	second := newOperator(t, ns)

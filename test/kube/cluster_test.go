@@ -30,7 +30,7 @@ func newRelay(namespace string) *v1alpha1.MoQRelay {
 	}
 }
 
-func create(t *testing.T, relay *v1alpha1.MoQRelay) *v1alpha1.MoQRelay {
+func create(t testing.TB, relay *v1alpha1.MoQRelay) *v1alpha1.MoQRelay {
 	t.Helper()
 	if err := admin.Create(t.Context(), relay); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func create(t *testing.T, relay *v1alpha1.MoQRelay) *v1alpha1.MoQRelay {
 }
 
 // refresh reads an object anew.
-func refresh[T client.Object](t *testing.T, obj T) T {
+func refresh[T client.Object](t testing.TB, obj T) T {
 	t.Helper()
 	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func refresh[T client.Object](t *testing.T, obj T) T {
 }
 
 // edit changes an object as a person does with kubectl edit.
-func edit[T client.Object](t *testing.T, obj T, change func(obj T)) T {
+func edit[T client.Object](t testing.TB, obj T, change func(obj T)) T {
 	t.Helper()
 	eventually(t, "edit "+obj.GetName(), func() error {
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
@@ -82,7 +82,7 @@ func condition(relay *v1alpha1.MoQRelay, kind string) metav1.Condition {
 
 // wantCondition waits until a condition says so about the relay's present spec,
 // and returns it.
-func wantCondition(t *testing.T, relay *v1alpha1.MoQRelay, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+func wantCondition(t testing.TB, relay *v1alpha1.MoQRelay, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	t.Helper()
 	var c metav1.Condition
 	eventually(t, fmt.Sprintf("%s=%s/%s", kind, status, reason), func() error {
@@ -97,14 +97,14 @@ func wantCondition(t *testing.T, relay *v1alpha1.MoQRelay, kind string, status m
 }
 
 // applied waits until the operator has applied the relay's present spec.
-func applied(t *testing.T, relay *v1alpha1.MoQRelay) {
+func applied(t testing.TB, relay *v1alpha1.MoQRelay) {
 	t.Helper()
 	wantCondition(t, relay, v1alpha1.ConditionReconciled, metav1.ConditionTrue, v1alpha1.ReasonApplied)
 }
 
 // newPod makes a pod of the Deployment's present template, as its controller
 // would, already on a node.
-func newPod(t *testing.T, relay *v1alpha1.MoQRelay, name, node string) *corev1.Pod {
+func newPod(t testing.TB, relay *v1alpha1.MoQRelay, name, node string) *corev1.Pod {
 	t.Helper()
 	d := refresh(t, deploymentOf(relay))
 	p := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
@@ -116,7 +116,7 @@ func newPod(t *testing.T, relay *v1alpha1.MoQRelay, name, node string) *corev1.P
 }
 
 // setPod writes a pod's status as its kubelet does.
-func setPod(t *testing.T, p *corev1.Pod, change func(s *corev1.PodStatus)) {
+func setPod(t testing.TB, p *corev1.Pod, change func(s *corev1.PodStatus)) {
 	t.Helper()
 	eventually(t, "status of pod "+p.Name, func() error {
 		refresh(t, p)
@@ -162,7 +162,7 @@ func report(node string, rx, tx int64) preflight.Report {
 
 // setDeployment writes the status of a Deployment of which n pods exist and are
 // available, as its controller does.
-func setDeployment(t *testing.T, relay *v1alpha1.MoQRelay, n, available int32) {
+func setDeployment(t testing.TB, relay *v1alpha1.MoQRelay, n, available int32) {
 	t.Helper()
 	d := deploymentOf(relay)
 	eventually(t, "status of the Deployment", func() error {

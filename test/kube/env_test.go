@@ -111,7 +111,7 @@ func installRights() error {
 }
 
 // newNamespace makes a namespace of the test's own.
-func newNamespace(t *testing.T, labels map[string]string) string {
+func newNamespace(t testing.TB, labels map[string]string) string {
 	t.Helper()
 	name := fmt.Sprintf("media-%d", namespaces.Add(1))
 	if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}); err != nil {
@@ -122,7 +122,7 @@ func newNamespace(t *testing.T, labels map[string]string) string {
 
 // eventually waits until check finds no fault, and fails with the last fault if
 // that does not come.
-func eventually(t *testing.T, what string, check func() error) {
+func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, failsafe, true, func(context.Context) (bool, error) {

@@ -5,6 +5,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,16 +13,20 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/moqrelay/operator/api/v1alpha1"
 	"github.com/moqrelay/operator/controllers"
 	"github.com/moqrelay/operator/controllers/render"
-
-	"github.com/moqrelay/operator/api/v1alpha1"
 )
 
 // operatorUser is the operator's ServiceAccount, whose rights are config/rbac.
@@ -29,20 +34,19 @@ const operatorUser = "system:serviceaccount:moq-relay-operator:moq-relay-operato
 
 // An operator runs in this process, for one namespace.
 type operator struct {
-	namespace string
-	stop      func() // returns when it has stopped; may be called again
+	namespace  string
+	stop       func() // returns when it has stopped; may be called again
+	reconciler *controllers.Reconciler
 
 	mu     sync.Mutex
 	writes []string // "PATCH /apis/…", events and leases aside
 	events int
 	passes int
-	busy   time.Duration // time spent in passes that wrote nothing
-	idle   int           // how many those were
 }
 
 // newOperator starts an operator that works on one namespace. It is stopped when
 // the test ends.
-func newOperator(t *testing.T, namespace string, change ...func(r *controllers.Reconciler)) *operator {
+func newOperator(t testing.TB, namespace string, change ...func(r *controllers.Reconciler)) *operator {
 	t.Helper()
 	op := &operator{namespace: namespace}
 	cfg := rest.CopyConfig(adminCfg)
@@ -64,6 +68,7 @@ func newOperator(t *testing.T, namespace string, change ...func(r *controllers.R
 	for _, f := range change {
 		f(r)
 	}
+	op.reconciler = r
 	if err := r.SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
@@ -121,15 +126,62 @@ func (op *operator) turn(t *testing.T, relay *v1alpha1.MoQRelay) {
 	}
 }
 
-// wantNoWrites fails unless the operator passes over the relay without a write.
+// wantNoWrites fails unless the operator comes to rest, and then passes over the
+// relay without a write.
 func (op *operator) wantNoWrites(t *testing.T, relay *v1alpha1.MoQRelay) {
 	t.Helper()
-	op.turn(t, relay)
-	op.forget()
+	eventually(t, "rest", func() error {
+		op.catchUp(t, relay)
+		op.forget()
+		op.turn(t, relay)
+		if writes, _ := op.count(); len(writes) > 0 {
+			return fmt.Errorf("wrote %q", writes)
+		}
+		return nil
+	})
 	op.turn(t, relay)
 	if writes, passes := op.count(); len(writes) > 0 {
 		t.Errorf("at rest the operator wrote %q (pass %d), want nothing", writes, passes)
 	}
+}
+
+// catchUp waits until the operator's cache has all that the API server has of the relay.
+func (op *operator) catchUp(t testing.TB, relay *v1alpha1.MoQRelay) {
+	t.Helper()
+	eventually(t, "cache", func() error {
+		live, cached := versions(t, admin, relay), versions(t, op.reconciler.Client, relay)
+		if !maps.Equal(live, cached) {
+			return fmt.Errorf("it has %v of %v", cached, live)
+		}
+		return nil
+	})
+}
+
+// versions are the resource versions of a relay and of all that is labelled ours
+// in its namespace.
+func versions(t testing.TB, c client.Reader, relay *v1alpha1.MoQRelay) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, list := range []client.ObjectList{
+		&appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{},
+		&policyv1.PodDisruptionBudgetList{}, &corev1.PodList{},
+	} {
+		ours := client.MatchingLabels{"app.kubernetes.io/managed-by": controllers.FieldManager}
+		if err := c.List(t.Context(), list, client.InNamespace(relay.Namespace), ours); err != nil {
+			t.Fatal(err)
+		}
+		_ = meta.EachListItem(list, func(item runtime.Object) error {
+			obj := item.(client.Object)
+			found[fmt.Sprintf("%T %s", obj, obj.GetName())] = obj.GetResourceVersion()
+			return nil
+		})
+	}
+	now := &v1alpha1.MoQRelay{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(relay), now); err != nil {
+		t.Fatal(err)
+	}
+	found["relay"] = now.ResourceVersion
+	return found
 }
 
 // counter notes the writes that go through it.

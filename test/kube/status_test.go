@@ -22,7 +22,7 @@ import (
 )
 
 // newServing is a relay with one ready pod demo-a on node n1.
-func newServing(t *testing.T) (*operator, *v1alpha1.MoQRelay, *corev1.Pod) {
+func newServing(t testing.TB) (*operator, *v1alpha1.MoQRelay, *corev1.Pod) {
 	t.Helper()
 	ns := newNamespace(t, nil)
 	op := newOperator(t, ns)
