@@ -28,7 +28,7 @@ func progressing(o observation) verdict {
 func movement(o observation, d *appsv1.Deployment) verdict {
 	want, s := o.deploymentReplicas(), d.Status
 	switch {
-	case s.Replicas == s.UpdatedReplicas && s.Replicas != want:
+	case settled(d) && s.Replicas == s.UpdatedReplicas && s.Replicas != want:
 		return isTrue(v1alpha1.ReasonScaling, "%d pods are there, %d are wanted", s.Replicas, want)
 	case d.Generation != s.ObservedGeneration, s.UpdatedReplicas < want, s.Replicas > s.UpdatedReplicas, s.AvailableReplicas < want && !settled(d):
 		return isTrue(v1alpha1.ReasonRolloutStarted, "%d of %d pods run the new template, %d serve, %d old ones are left",

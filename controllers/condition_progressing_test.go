@@ -13,6 +13,9 @@ func TestProgressing(t *testing.T) {
 	runConditionCases(t, progressing, []conditionCase{
 		{name: "nothing is under way", status: falseStatus, reason: v1alpha1.ReasonRolloutComplete, message: []string{"3 of 3"}},
 		{name: "no Deployment yet", change: func(o *observation) { o.deployment = nil }, status: unknownStatus, reason: v1alpha1.ReasonPending},
+		{name: "the very first pods", change: func(o *observation) {
+			o.deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: 4}
+		}, status: trueStatus, reason: v1alpha1.ReasonRolloutStarted, message: []string{"0 of 3"}},
 		{name: "the Deployment has not seen its new template", change: func(o *observation) {
 			o.deployment.Generation = 5
 		}, status: trueStatus, reason: v1alpha1.ReasonRolloutStarted},
