@@ -9,6 +9,12 @@ import (
 
 // Preferences is what all subscribers of a track want together.
 type Preferences struct {
+	// Active is true when somebody wants groups; the others ask for the track's
+	// properties alone, and the rest of this is zero.
+	Active bool
+	// Active is true while some subscriber wants groups; until then the source may
+	// wait with whatever makes the publisher send.
+	Active bool
 	// Priority is the highest asked for.
 	Priority uint8
 	// Ordered is true only when every subscriber asks for it.
@@ -82,7 +88,7 @@ func (p *Producer) Group(sequence uint64, window Window) (*GroupWriter, error) {
 
 // mergeLocked computes the aggregate of what the subscribers want.
 func (t *track) mergeLocked() {
-	merged := Preferences{Ordered: true, HasEnd: true}
+	merged := Preferences{Active: true, Ordered: true, HasEnd: true}
 	active := 0
 	for s := range t.subs {
 		if s.options.Passive {

@@ -281,20 +281,26 @@ func TestPreferencesAreTheSumOfAllSubscribers(t *testing.T) {
 	o := NewOrigin(Config{})
 	p, one := newSubscribed(t, o, Options{Priority: 3, Ordered: true, MaxLatency: time.Second, End: 9, HasEnd: true})
 	two := wantSubscription(t, o, Options{Priority: 200, MaxLatency: time.Hour, Start: Start{StartGroup, 4}, End: 12, HasEnd: true})
-	want := Preferences{Priority: 200, MaxLatency: 30 * time.Second, Start: 4, HasStart: true, End: 12, HasEnd: true}
+	want := Preferences{Active: true, Priority: 200, MaxLatency: 30 * time.Second, Start: 4, HasStart: true, End: 12, HasEnd: true}
 	if got := p.Preferences(); got != want {
 		t.Fatalf("together they want %+v, want %+v", got, want)
 	}
 	changed := p.Changed()
 	two.Close()
 	<-changed
-	want = Preferences{Priority: 3, Ordered: true, MaxLatency: time.Second, End: 9, HasEnd: true}
+	want = Preferences{Active: true, Priority: 3, Ordered: true, MaxLatency: time.Second, End: 9, HasEnd: true}
 	if got := p.Preferences(); got != want {
 		t.Fatalf("the one left wants %+v, want %+v", got, want)
 	}
+	passive := wantSubscription(t, o, Options{Passive: true, Priority: 99})
+	defer passive.Close()
 	one.Update(Options{Priority: 4})
-	if got := p.Preferences(); got != (Preferences{Priority: 4}) {
+	if got := p.Preferences(); got != (Preferences{Active: true, Priority: 4}) {
 		t.Fatalf("after the update it wants %+v", got)
+	}
+	one.Close()
+	if got := p.Preferences(); got != (Preferences{}) {
+		t.Fatalf("demand without groups wants %+v, want nothing", got)
 	}
 }
 
