@@ -9,12 +9,6 @@ import (
 
 // Preferences is what all subscribers of a track want together.
 type Preferences struct {
-	// Active is true when somebody wants groups; the others ask for the track's
-	// properties alone, and the rest of this is zero.
-	Active bool
-	// Active is true while some subscriber wants groups; until then the source may
-	// wait with whatever makes the publisher send.
-	Active bool
 	// Priority is the highest asked for.
 	Priority uint8
 	// Ordered is true only when every subscriber asks for it.
