@@ -27,7 +27,7 @@ prepare() {
 	own_cluster && step "Kubernetes, compiled" --show build_cluster
 	step "kubectl" find_kubectl
 	step "the public JavaScript client" hack/interop-deps.sh
-	step "both images" --show make images
+	step "both images" --show make --silent images
 	step "the renderer of the chart" make bin/manifests
 }
 
