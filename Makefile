@@ -62,7 +62,7 @@ test-interop: ## Relay processes and public clients (Node, Chromium) on loopback
 	CGO_ENABLED=0 go test -tags interop -count=1 -timeout 20m ./test/interop/...
 
 .PHONY: test-e2e
-test-e2e: cluster-build images ## Real pods on a real kubelet, as root
+test-e2e: cluster-build images bin/manifests ## Real pods on a real kubelet, as root
 	hack/deps.sh $(CLUSTER_PACKAGES)
 	hack/interop-deps.sh
 	$(KUBE_GO) test $(KUBE_FLAGS) -tags e2e -count=1 -timeout 40m -v ./test/e2e/...
