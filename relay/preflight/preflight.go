@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -139,6 +138,3 @@ func (o Options) withDefaults() Options {
 func (o Options) namespaces() []string {
 	return []string{filepath.Join(o.Proc, "1/ns/net"), filepath.Join(o.Proc, "2/ns/net")}
 }
-
-// errUnsupported is the answer of systems that have none of this.
-var errUnsupported = errors.New("not supported on " + runtime.GOOS)

@@ -2,7 +2,14 @@
 
 package preflight
 
-import "context"
+import (
+	"context"
+	"errors"
+	"runtime"
+)
+
+// errUnsupported is the answer of systems that have none of this.
+var errUnsupported = errors.New("not supported on " + runtime.GOOS)
 
 // kernel is not told outside Linux.
 func kernel() string { return "" }
