@@ -9,6 +9,9 @@ import (
 
 // Preferences is what all subscribers of a track want together.
 type Preferences struct {
+	// Active is true when somebody wants groups; the others ask for the track's
+	// properties alone, and the rest of this is zero.
+	Active bool
 	// Priority is the highest asked for.
 	Priority uint8
 	// Ordered is true only when every subscriber asks for it.
