@@ -228,8 +228,8 @@ func (p *pull) update(sub *subscription) {
 	}
 }
 
-// request asks for the track and follows the answers. It returns nil when the
-// track has ended and its groups were seen.
+// request asks for the track, for its groups once somebody wants them, and follows
+// the answers. It returns nil when the track has ended and its groups were seen.
 func (p *pull) request() error {
 	release := func() {}
 	if p.s.version.HasTrack() {
@@ -239,6 +239,10 @@ func (p *pull) request() error {
 		}
 		release = end
 		p.accept(info)
+		if err := p.awaitDemand(); err != nil {
+			release()
+			return err
+		}
 	}
 	st, err := p.s.conn.OpenStream(p.ctx)
 	if err != nil {
@@ -256,6 +260,25 @@ func (p *pull) request() error {
 	}
 	p.awaitGroups()
 	return nil
+}
+
+// awaitDemand waits until somebody wants groups. A viewer asks for the track's
+// properties before it subscribes: a SUBSCRIBE for that alone would name wishes
+// that nobody has, and what the publisher then skips as too old does not come back.
+func (p *pull) awaitDemand() error {
+	for {
+		changed := p.producer.Changed()
+		if p.producer.Preferences().Active {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-p.producer.Done():
+			return model.ErrCancelled
+		case <-p.ctx.Done():
+			return context.Cause(p.ctx)
+		}
+	}
 }
 
 // subscribe writes SUBSCRIBE and gives the stream to steer.

@@ -176,7 +176,7 @@ func TestGroupStartIsPlusOneUpTo05AndPlainOn06(t *testing.T) {
 			`)
 		}
 		p := pub.producer(t, 0)
-		want := model.Preferences{Priority: 200, Start: 1, HasStart: true, End: 3, HasEnd: true}
+		want := model.Preferences{Active: true, Priority: 200, Start: 1, HasStart: true, End: 3, HasEnd: true}
 		if v.HasFrameBounds() {
 			want.Start = 2
 		}
