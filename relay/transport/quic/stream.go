@@ -2,12 +2,17 @@ package quic
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
+	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/webtransport-go"
+
+	"github.com/moqrelay/operator/relay/transport"
 )
 
 // errorCode is a stream's code as the two libraries have it: each maps it to
@@ -21,12 +26,14 @@ type sender[C errorCode] interface {
 	io.WriteCloser
 	CancelWrite(C)
 	Context() context.Context
+	SetWriteDeadline(time.Time) error
 }
 
 // receiver is what both libraries' receiving halves offer.
 type receiver[C errorCode] interface {
 	io.Reader
 	CancelRead(C)
+	SetReadDeadline(time.Time) error
 }
 
 // toCode is the code in the library's type; one that does not fit is its largest.
@@ -41,6 +48,8 @@ type sendStream[C errorCode] struct {
 	str    sender[C]
 	conn   *ending
 	closed atomic.Bool
+	wrote  atomic.Bool // Write was called
+	reset  atomic.Pointer[transport.StreamError]
 }
 
 func newSendStream[C errorCode](s sender[C], conn *ending) *sendStream[C] {
@@ -49,7 +58,14 @@ func newSendStream[C errorCode](s sender[C], conn *ending) *sendStream[C] {
 
 // Write implements [transport.SendStream]. It hands p itself to the library.
 func (s *sendStream[C]) Write(p []byte) (int, error) {
+	s.wrote.Store(true)
+	if reset := s.reset.Load(); reset != nil {
+		return 0, reset
+	}
 	n, err := s.str.Write(p)
+	if reset := s.reset.Load(); reset != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, reset
+	}
 	return n, s.conn.streamError(err)
 }
 
@@ -62,17 +78,28 @@ func (s *sendStream[C]) Close() error {
 // Reset implements [transport.SendStream]. After Close the library would give up
 // on bytes that are still under way, so nothing is done then.
 func (s *sendStream[C]) Reset(code uint64) {
-	if !s.closed.Load() {
-		s.str.CancelWrite(toCode[C](code))
+	if s.closed.Load() {
+		return
+	}
+	s.reset.CompareAndSwap(nil, &transport.StreamError{Code: code})
+	s.str.CancelWrite(toCode[C](code))
+	if s.wrote.Load() { // else the library has its header still to write
+		_ = s.str.SetWriteDeadline(longAgo)
 	}
 }
+
+// longAgo is a deadline that ends a call which the library forgot: it answers a
+// stream's end that came with the session's only once the session is closed, and
+// not at all for a stream that was reset or stopped meanwhile.
+var longAgo = time.Unix(1, 0)
 
 // Stopped implements [transport.SendStream].
 func (s *sendStream[C]) Stopped() <-chan struct{} { return s.str.Context().Done() }
 
 type receiveStream[C errorCode] struct {
-	str  receiver[C]
-	conn *ending
+	str     receiver[C]
+	conn    *ending
+	stopped atomic.Pointer[transport.StreamError]
 }
 
 func newReceiveStream[C errorCode](s receiver[C], conn *ending) *receiveStream[C] {
@@ -82,11 +109,18 @@ func newReceiveStream[C errorCode](s receiver[C], conn *ending) *receiveStream[C
 // Read implements [transport.ReceiveStream].
 func (s *receiveStream[C]) Read(p []byte) (int, error) {
 	n, err := s.str.Read(p)
+	if stop := s.stopped.Load(); stop != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, stop
+	}
 	return n, s.conn.streamError(err)
 }
 
 // Stop implements [transport.ReceiveStream].
-func (s *receiveStream[C]) Stop(code uint64) { s.str.CancelRead(toCode[C](code)) }
+func (s *receiveStream[C]) Stop(code uint64) {
+	s.stopped.CompareAndSwap(nil, &transport.StreamError{Code: code})
+	s.str.CancelRead(toCode[C](code))
+	_ = s.str.SetReadDeadline(longAgo)
+}
 
 type stream[C errorCode] struct {
 	sendStream[C]

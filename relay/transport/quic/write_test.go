@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/quic-go/quic-go"
 
@@ -73,6 +74,7 @@ type recorder struct{ first *byte }
 func (r *recorder) Write(p []byte) (int, error)      { r.first = &p[0]; return len(p), nil }
 func (r *recorder) Close() error                     { return nil }
 func (r *recorder) CancelWrite(quic.StreamErrorCode) {}
+func (*recorder) SetWriteDeadline(time.Time) error   { return nil }
 func (r *recorder) Context() context.Context         { return nil }
 
 func TestAWriteHandsTheLibraryTheVerySliceAndAllocatesNothing(t *testing.T) {
