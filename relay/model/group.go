@@ -104,7 +104,24 @@ func (g *group) end(err error) bool {
 	g.mu.Unlock()
 	g.data.broadcast()
 	g.room.broadcast()
+	if g.begun.Load() == 0 {
+		g.announce()
+	}
 	return true
+}
+
+// speaks reports whether the group has a frame, or will have no more.
+func (g *group) speaks() bool { return g.begun.Load() > 0 || g.ended.Load() }
+
+// announce wakes the subscriptions that wait for the group to speak.
+func (g *group) announce() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for r := range g.attached {
+		if r.sub != nil {
+			r.sub.notify.broadcast()
+		}
+	}
 }
 
 // failure is why the group ended early, and nil while it is open or when it

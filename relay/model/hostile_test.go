@@ -44,6 +44,64 @@ func TestAGroupWithoutAReaderEndsWhenTheOneThatWaitedExpires(t *testing.T) {
 	})
 }
 
+// A publisher that begins groups and sends nothing, or one empty group, costs its
+// viewers no stream until there is something to say.
+func TestASilentGroupIsGivenWhenItSpeaksOrEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewOrigin(Config{})
+		p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour})
+		var writers []*GroupWriter
+		for seq := range uint64(100) {
+			writers = append(writers, wantGroup(t, p, seq, Window{}))
+		}
+		given := make(chan uint64, 100)
+		ended := make(chan error, 1)
+		go func() {
+			for {
+				r, err := sub.Next(t.Context())
+				if err != nil {
+					ended <- err
+					return
+				}
+				given <- r.Sequence()
+				r.Close()
+			}
+		}()
+		want := func(sequence uint64) {
+			t.Helper()
+			synctest.Wait()
+			if len(given) != 1 || <-given != sequence {
+				t.Fatalf("%d more groups are given, want group %d alone", len(given), sequence)
+			}
+		}
+		synctest.Wait()
+		if len(given) != 0 {
+			t.Fatalf("%d silent groups are given", len(given))
+		}
+		wantFrame(t, writers[40], []byte("a"))
+		want(40)
+		if err := writers[7].Finish(); err != nil {
+			t.Fatal(err)
+		}
+		want(7)
+		p.Close()
+		writers[99].Abort(&AbortError{Code: 9})
+		want(99)
+		select {
+		case err := <-ended:
+			t.Fatalf("the subscription ended with %v while 97 groups may still speak", err)
+		default:
+		}
+		p.Fail(ErrSourceGone)
+		synctest.Wait()
+		if len(given) != 97 {
+			t.Fatalf("%d of 97 failed groups are given", len(given))
+		}
+		wantError(t, <-ended, ErrSourceGone)
+		sub.Close()
+	})
+}
+
 // The largest latest group may have nothing to drop but its newest frame: then
 // the next one has to give way.
 func TestAFullCacheDropsWhatCanBeDropped(t *testing.T) {

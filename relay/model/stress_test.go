@@ -21,9 +21,9 @@ func TestReadersThatComeAndGoNeverSeeOtherBytes(t *testing.T) {
 	var tasks sync.WaitGroup
 	var whole sync.Map
 	for i := range 24 {
+		sub := wantSubscription(t, o, Options{MaxLatency: time.Hour, Ordered: i%2 == 0, Start: Start{Mode: StartFloor}})
 		tasks.Go(func() {
 			random := rand.New(rand.NewPCG(1, uint64(i)))
-			sub := wantSubscription(t, o, Options{MaxLatency: time.Hour, Ordered: i%2 == 0, Start: Start{Mode: StartFloor}})
 			defer sub.Close()
 			for {
 				r, err := sub.Next(t.Context())

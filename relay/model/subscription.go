@@ -87,8 +87,10 @@ func (s *Subscription) Info(ctx context.Context) (Info, error) {
 	return t.info, nil
 }
 
-// Next waits for a group and returns its reader: the newest that waits, or the
-// oldest when Options.Ordered is set. The caller closes the reader.
+// Next waits for a group that has a frame or has ended and returns its reader:
+// the newest that waits, or the oldest when Options.Ordered is set. The caller
+// closes the reader. A publisher that begins groups and sends nothing thus costs
+// its viewers no stream.
 //
 // The error is io.EOF when the track has ended and no group waits, the track's
 // error when it failed, [ErrClosed] after Close, or the context's cause.
@@ -114,8 +116,11 @@ func (s *Subscription) take() (*Reader, error) {
 	if s.closed {
 		return nil, ErrClosed
 	}
-	for len(s.waiting) > 0 {
+	for {
 		r := s.popLocked()
+		if r == nil {
+			break
+		}
 		if r.Err() == nil { // what expired while it waited is skipped
 			s.open[r] = struct{}{}
 			return r, nil
@@ -125,6 +130,7 @@ func (s *Subscription) take() (*Reader, error) {
 		}
 	}
 	switch {
+	case len(s.waiting) > 0: // their writers will end them
 	case t.err != nil:
 		return nil, t.err
 	case t.complete:
@@ -133,14 +139,20 @@ func (s *Subscription) take() (*Reader, error) {
 	return nil, nil
 }
 
-// popLocked removes the reader that is due: by number, newest or oldest first.
+// popLocked removes the reader that is due, of those with something to say: by
+// number, newest or oldest first; nil when there is none.
 func (s *Subscription) popLocked() *Reader {
-	due := 0
+	due := -1
 	for i, r := range s.waiting {
-		newer := r.group.sequence > s.waiting[due].group.sequence
-		if newer != s.options.Ordered {
+		if !r.group.speaks() {
+			continue
+		}
+		if due < 0 || (r.group.sequence > s.waiting[due].group.sequence) != s.options.Ordered {
 			due = i
 		}
+	}
+	if due < 0 {
+		return nil
 	}
 	r := s.waiting[due]
 	s.waiting = slices.Delete(s.waiting, due, due+1)
@@ -315,7 +327,9 @@ func (s *Subscription) offerLocked(g *group) {
 		s.lowest, s.started = g.sequence, true
 	}
 	s.waiting = append(s.waiting, r)
-	s.notify.broadcast()
+	if g.speaks() {
+		s.notify.broadcast()
+	}
 }
 
 func (s *Subscription) wantsLocked(g *group) bool {

@@ -313,6 +313,7 @@ func (t *track) groupBegan(g *group, timestamp int64) {
 	}
 	cut := t.expiredLocked()
 	t.mu.Unlock()
+	g.announce()
 	t.expire(cut)
 }
 

@@ -92,12 +92,13 @@ func newTrack(t *testing.T, o model.Options) *track {
 	}
 	t.Cleanup(func() {
 		tr.sub.Close()
-		time.Sleep(time.Minute) // of the bubble's time: timers of the model
+		advance(time.Minute) // of the bubble's time: timers of the model
 	})
 	return tr
 }
 
-// group publishes a group of frames without closing it.
+// group publishes a group of frames without closing it; one without frames is
+// given to nobody before it has ended, so that one is closed.
 func (tr *track) group(t *testing.T, seq uint64, sizes ...int) (*model.GroupWriter, *model.Reader) {
 	t.Helper()
 	g, err := tr.Group(seq, model.Window{})
@@ -106,6 +107,11 @@ func (tr *track) group(t *testing.T, seq uint64, sizes ...int) (*model.GroupWrit
 	}
 	for _, n := range sizes {
 		if err := g.WriteFrame(t.Context(), []byte{0, 0x80, byte(n >> 16), byte(n >> 8), byte(n)}, 0, make([]byte, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(sizes) == 0 {
+		if err := g.Finish(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +154,9 @@ func (s *recording) Close() error {
 	s.note(func() { s.c.ended += "fin" })
 	return nil
 }
-func (s *recording) Reset(code uint64)        { s.note(func() { s.c.ended += fmt.Sprintf("reset %#x", code) }) }
+func (s *recording) Reset(code uint64) {
+	s.note(func() { s.c.ended += fmt.Sprintf("reset %#x", code) })
+}
 func (s *recording) Stopped() <-chan struct{} { return s.stopped }
 
 func TestAHeaderGoesWithWhatFitsOnePacketAndElseAlone(t *testing.T) {
@@ -372,3 +380,6 @@ func TestIngestStopsTheStreamOfAGroupThatNobodyWants(t *testing.T) {
 		}
 	})
 }
+
+// advance lets so much of a synctest bubble's time pass.
+func advance(d time.Duration) { <-time.After(d) }

@@ -152,7 +152,7 @@ func TestAParkedViewerHoldsFifteenFramesOfOneRelay(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer sub.Close()
-		time.Sleep(10 * time.Second)
+		advance(10 * time.Second)
 		synctest.Wait()
 		wantHeld(t, "relay", relay, 15, 1<<20)
 		if n := big.written.Load(); n == 0 || n > 290 {
@@ -203,7 +203,7 @@ func TestAParkedViewerBehindTwoRelaysHoldsBoth(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer sub.Close()
-		time.Sleep(10 * time.Second)
+		advance(10 * time.Second)
 		synctest.Wait()
 		wantHeld(t, "relay B", relayB, 15, 1<<20)
 		wantHeld(t, "relay A", relayA, 0, 3_700_000)
@@ -289,10 +289,10 @@ func newRoom(t *testing.T, b *bench, v lite.Version) *room {
 	if r.group, err = r.prod.Group(0, model.Window{}); err != nil {
 		t.Fatal(err)
 	}
+	r.write(t, 0) // a group is given when it has a frame
 	if r.local, err = sub.Next(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.write(t, 0) // attaches the streams
 	for range roomViewers {
 		r.join(t, v)
 	}
