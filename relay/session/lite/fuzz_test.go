@@ -59,7 +59,7 @@ func fuzzSession(t *testing.T, v uint8, input []byte) {
 		input = input[3+n:]
 		synctest.Wait()
 	}
-	time.Sleep(time.Minute)
+	advance(time.Minute)
 	held, _ := relay.CacheBytes()
 	if held > 1<<20 {
 		t.Errorf("the cache holds %d bytes of a few small streams", held)

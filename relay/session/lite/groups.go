@@ -34,6 +34,8 @@ func (s *Session) receiveGroup(st transport.ReceiveStream, in *bufio.Reader, t *
 		// goes without those numbered lower: goroutines must not turn them round.
 		t.wait(firstGroupWait)
 	}
+	p.ingestBegins()
+	defer p.ingestEnds()
 	group, err := p.producer.Group(msg.Sequence, session.CapWindow(s.window, s.cfg.Origin.PacingCap()))
 	p.sawGroup(msg.Sequence)
 	t.pass()
@@ -149,7 +151,9 @@ func (p *pull) checkLocked() {
 }
 
 // awaitGroups waits, after the publisher's FIN, for groups on streams that the
-// FIN has overtaken.
+// FIN has overtaken, and then for the end of those that have begun: our FIN tells
+// the publisher that it may leave, and what a transport holds unread for a paused
+// group is lost with its connection.
 func (p *pull) awaitGroups() {
 	limit := time.NewTimer(lateGroups)
 	defer limit.Stop()
@@ -159,6 +163,52 @@ func (p *pull) awaitGroups() {
 	case <-p.producer.Done():
 	case <-p.s.ctx.Done():
 	}
+	select {
+	case <-p.ingested():
+	case <-p.producer.Done():
+	case <-p.s.ctx.Done():
+	}
+}
+
+// ingestBegins and ingestEnds count the groups that are being read.
+func (p *pull) ingestBegins() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ingests++
+}
+
+func (p *pull) ingestEnds() {
+	p.mu.Lock()
+	if p.ingests--; p.ingests == 0 && p.idle != nil {
+		close(p.idle)
+		p.idle = nil
+	}
+	p.mu.Unlock()
+	p.endIfWhole()
+}
+
+// endIfWhole ends the track when all of it is here. The publisher's FIN, which
+// comes later than its SUBSCRIBE_END, is then not waited for.
+func (p *pull) endIfWhole() {
+	p.mu.Lock()
+	whole := p.known && p.first >= p.end && p.ingests == 0
+	p.mu.Unlock()
+	if whole {
+		p.producer.Close()
+	}
+}
+
+// ingested returns a channel that is closed when no group is being read.
+func (p *pull) ingested() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	idle := make(chan struct{})
+	if p.ingests == 0 {
+		close(idle)
+	} else {
+		p.idle = idle
+	}
+	return idle
 }
 
 // readGroup reads GROUP.

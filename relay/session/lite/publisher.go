@@ -309,6 +309,7 @@ func (d *delivery) finish(ctx context.Context, delivered error) {
 	left := ctx.Err() != nil || written || errors.Is(delivered, errStopped)
 	switch {
 	case delivered == nil:
+		d.lull(ctx)
 		_ = d.st.Close()
 	case errors.Is(delivered, errPeerLeft):
 	default:
@@ -319,6 +320,24 @@ func (d *delivery) finish(ctx context.Context, delivered error) {
 		// No end of the stream reaches a JavaScript player of these versions: only
 		// the end of the announcement does.
 		d.s.announced.retract(d.path)
+	}
+}
+
+// tailWait is how long our FIN of a Subscribe stream comes after all groups.
+const tailWait = time.Second
+
+// lull waits before the FIN of a whole track. JavaScript players drop what they
+// have not read of open groups when it comes, and on most transports it may
+// overtake the groups. Whoever acts on SUBSCRIBE_END leaves by itself meanwhile.
+func (d *delivery) lull(ctx context.Context) {
+	if !d.s.version.HasSubscribeEnd() {
+		return
+	}
+	timer := time.NewTimer(tailWait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -58,7 +58,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) end() {
 	b.cancel()
 	b.tasks.Wait()
-	time.Sleep(time.Minute) // of fake time: timers of the model
+	advance(time.Minute) // of fake time: timers of the model
 }
 
 func newOrigin(id uint64) *model.Origin { return model.NewOrigin(model.Config{ID: id}) }
@@ -138,7 +138,7 @@ func publishGroups(groups [][]frame) func(context.Context, *model.Producer) {
 		for seq, frames := range groups {
 			// A live publisher: whoever asked for the track has subscribed before the
 			// first group, and no group overtakes another.
-			time.Sleep(100 * time.Millisecond)
+			advance(100 * time.Millisecond)
 			if err := publishGroup(ctx, p, uint64(seq), frames); err != nil {
 				p.Fail(err)
 				return

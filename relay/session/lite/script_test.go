@@ -37,6 +37,7 @@ import (
 //	close 0x3 text       the session has closed with this code, for a reason with text
 //	alive                the session has not closed
 type script struct {
+	ctx      context.Context // outlives the test's own, so that ends are seen
 	t        *testing.T
 	conn     transport.Conn
 	streams  map[string]*scriptStream
@@ -76,7 +77,7 @@ func newScript(t *testing.T, v lite.Version, cfg Config, pipe transport.PipeConf
 	}
 	cfg.Counters = &session.Counters{}
 	sc := &script{
-		t: t, conn: theirs, streams: make(map[string]*scriptStream), origin: cfg.Origin,
+		t: t, ctx: context.WithoutCancel(t.Context()), conn: theirs, streams: make(map[string]*scriptStream), origin: cfg.Origin,
 		counters: cfg.Counters, bench: b,
 		waiting: map[string]chan *scriptStream{"bidi": make(chan *scriptStream, 1000), "uni": make(chan *scriptStream, 1000)},
 	}
@@ -88,7 +89,7 @@ func newScript(t *testing.T, v lite.Version, cfg Config, pipe transport.PipeConf
 
 func (s *script) acceptBidi() {
 	for {
-		st, err := s.conn.AcceptStream(context.Background())
+		st, err := s.conn.AcceptStream(s.ctx)
 		if err != nil {
 			return
 		}
@@ -98,7 +99,7 @@ func (s *script) acceptBidi() {
 
 func (s *script) acceptUni() {
 	for {
-		st, err := s.conn.AcceptReceiveStream(context.Background())
+		st, err := s.conn.AcceptReceiveStream(s.ctx)
 		if err != nil {
 			return
 		}
@@ -150,7 +151,7 @@ func (s *script) step(line string) error {
 		return s.stepStream(word, rest)
 	case "wait":
 		d, err := time.ParseDuration(rest)
-		time.Sleep(d)
+		advance(d)
 		return err
 	case "close":
 		return s.stepClose(rest)
@@ -292,7 +293,7 @@ func (st *scriptStream) wantBytes(want []byte) error {
 		if enough {
 			break
 		}
-		time.Sleep(10 * time.Millisecond)
+		advance(10 * time.Millisecond)
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -313,7 +314,7 @@ func (st *scriptStream) wantEnd(is func(error) bool) error {
 		if ended {
 			break
 		}
-		time.Sleep(10 * time.Millisecond)
+		advance(10 * time.Millisecond)
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -437,7 +438,7 @@ func (l *local) producer(t *testing.T, n int) *model.Producer {
 		if ok {
 			return l.producers[n]
 		}
-		time.Sleep(10 * time.Millisecond)
+		advance(10 * time.Millisecond)
 	}
 	t.Fatalf("request %d did not come", n)
 	return nil
@@ -478,3 +479,6 @@ func next(t *testing.T, sub *model.Subscription) *model.Reader {
 	}
 	return r
 }
+
+// advance lets so much of a synctest bubble's time pass.
+func advance(d time.Duration) { <-time.After(d) }

@@ -87,6 +87,9 @@ type pull struct {
 	end   uint64
 	known bool          // end is
 	all   chan struct{} // closed when every group from first to end was seen
+
+	ingests int           // groups that are being read; guarded by mu
+	idle    chan struct{} // closed when they are 0; nil: nobody waits for that
 }
 
 // subscription is our Subscribe stream, and what was last written on it.
@@ -229,7 +232,7 @@ func (p *pull) update(sub *subscription) {
 }
 
 // request asks for the track, for its groups once somebody wants them, and follows
-// the answers. It returns nil when the track has ended and its groups were seen.
+// the answers. It returns nil when the track has ended and its groups were read.
 func (p *pull) request() error {
 	release := func() {}
 	if p.s.version.HasTrack() {
@@ -336,6 +339,7 @@ func (p *pull) respond(msg lite.Response) error {
 	case *lite.SubscribeEnd:
 		p.producer.Finish(msg.Group)
 		p.sawEnd(msg.Group)
+		p.endIfWhole()
 	case *lite.SubscribeDrop:
 		if !p.s.version.HasSubscribeEnd() && !p.isAccepted() {
 			return fmt.Errorf("%w: SUBSCRIBE_DROP before SUBSCRIBE_OK", wire.ErrMalformed)
