@@ -103,11 +103,11 @@ func (p *pull) sawGroup(sequence uint64) {
 	}
 }
 
-// sawFirst notes the first group that will come.
+// sawFirst notes the first group that will come; it may have come already.
 func (p *pull) sawFirst(sequence uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.first = sequence
+	p.first = max(p.first, sequence)
 	p.checkLocked()
 }
 
