@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/moqrelay/operator/relay/transport"
+	"github.com/moqrelay/operator/relay/wire"
 	"github.com/moqrelay/operator/relay/wire/lite"
 )
 
@@ -13,6 +14,8 @@ import (
 // then: closing a connection drops what is on its way.
 type flushConn struct {
 	transport.Conn
+	subscribed func() // is told of each subscription that runs; nil: nobody is
+
 	mu      sync.Mutex
 	sent    []transport.SendStream // groups that were sent whole; guarded by mu
 	watched []*watchedStream       // Subscribe streams of the relay; guarded by mu
@@ -90,25 +93,55 @@ func (s *sentStream) Close() error {
 // watchedStream is a stream that the relay opened.
 type watchedStream struct {
 	transport.Stream
-	conn  *flushConn
-	typed bool          // its first byte was seen; of the reading goroutine
-	over  chan struct{} // closed when the relay has ended its half
-	once  sync.Once
+	conn *flushConn
+	head []byte        // the stream's first bytes, until its first message is whole; of the reading goroutine
+	kind streamKind    // of the reading goroutine
+	over chan struct{} // closed when the relay has ended its half
+	once sync.Once
 }
+
+// streamKind is what a watchedStream is known to be.
+type streamKind int
+
+const (
+	kindUnknown    streamKind = iota
+	kindOther                 // no Subscribe stream
+	kindSubscribe             // one whose SUBSCRIBE is not whole yet
+	kindSubscribed            // one whose SUBSCRIBE was read
+)
 
 // Read implements transport.ReceiveStream.
 func (s *watchedStream) Read(p []byte) (int, error) {
+	if s.kind == kindSubscribed && s.conn.subscribed != nil {
+		s.conn.subscribed() // the session waits for what comes after SUBSCRIBE: it has done what that asks
+	}
 	n, err := s.Stream.Read(p)
-	if n > 0 && !s.typed {
-		s.typed = true
-		if p[0] == byte(lite.BidiSubscribe) {
-			s.conn.watch(s)
-		}
+	if s.kind == kindUnknown || s.kind == kindSubscribe {
+		s.learn(p[:n])
 	}
 	if err != nil {
 		s.once.Do(func() { close(s.over) })
 	}
 	return n, err
+}
+
+// learn looks at the stream's first bytes: its type, and then SUBSCRIBE.
+func (s *watchedStream) learn(b []byte) {
+	if s.head = append(s.head, b...); len(s.head) == 0 {
+		return
+	}
+	if s.kind == kindUnknown {
+		if s.head[0] != byte(lite.BidiSubscribe) {
+			s.kind, s.head = kindOther, nil
+			return
+		}
+		s.kind = kindSubscribe
+		s.conn.watch(s)
+	}
+	size, n := wire.ParseVarint(s.head[1:])
+	if n > 0 && uint64(len(s.head)-1-n) >= size {
+		s.kind, s.head = kindSubscribed, nil
+	}
 }
 
 func (c *flushConn) watch(s *watchedStream) {

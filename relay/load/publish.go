@@ -59,8 +59,9 @@ func Publish(ctx context.Context, o PublishOptions) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	origin := model.NewOrigin(model.Config{UnsubscribeDelay: time.Millisecond, Cache: model.CacheConfig{MaxAge: max(o.MaxLatency, time.Second)}})
-	p := &publisher{o: o, origin: origin, changed: make(chan struct{})}
+	origin := model.NewOrigin(model.Config{Cache: model.CacheConfig{MaxAge: max(o.MaxLatency, time.Second)}})
+	p := &publisher{o: o, subscribed: make(chan struct{})}
+	subscribed := sync.OnceFunc(func() { close(p.subscribed) })
 	announcement := origin.Announce(model.Route{Path: path, Source: p})
 	defer announcement.Withdraw()
 
@@ -74,6 +75,7 @@ func Publish(ctx context.Context, o PublishOptions) error {
 		if err != nil {
 			return err
 		}
+		conn.subscribed = subscribed
 		connections = append(connections, conn)
 		o.Progress.connected(conn)
 		tasks.Go(func() { cancel(lost(conn, s.Run(ctx))) })
@@ -122,14 +124,13 @@ func lost(conn *flushConn, err error) error {
 
 // publisher is the source of one track.
 type publisher struct {
-	o      PublishOptions
-	origin *model.Origin
+	o          PublishOptions
+	subscribed chan struct{} // closed when a relay has subscribed
 
-	mu       sync.Mutex
+	mu       sync.Mutex      // guards what follows
 	request  *model.Producer // the one that groups go to; nil: nobody asks
-	changed  chan struct{}   // closed and replaced when request is set
 	finished bool
-	end      uint64
+	end      uint64 // of the track, when finished
 }
 
 // Pull implements model.Source.
@@ -146,35 +147,30 @@ func (p *publisher) Pull(request *model.Producer) {
 		request.Finish(p.end)
 		request.Close()
 	}
-	close(p.changed)
-	p.changed = make(chan struct{})
 }
 
-func (p *publisher) asked() (*model.Producer, <-chan struct{}) {
+func (p *publisher) asked() *model.Producer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.request, p.changed
+	return p.request
 }
 
-// awaitRequest waits until somebody wants the track.
-func (p *publisher) awaitRequest(ctx context.Context) error {
-	for {
-		request, changed := p.asked()
-		if request != nil {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+// awaitSubscriber waits until a relay has subscribed: that a track is asked for is
+// not enough, since a relay asks for its properties first.
+func (p *publisher) awaitSubscriber(ctx context.Context) error {
+	p.o.Progress.Say("waiting for a subscriber")
+	select {
+	case <-p.subscribed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
 // run sends all frames and waits until they were fetched.
 func (p *publisher) run(ctx context.Context) error {
 	if p.o.Wait {
-		if err := p.awaitRequest(ctx); err != nil {
+		if err := p.awaitSubscriber(ctx); err != nil {
 			return err
 		}
 	}
@@ -200,6 +196,9 @@ func (p *publisher) run(ctx context.Context) error {
 			return err
 		}
 		next = f.Group + 1
+	}
+	if out.writer != nil {
+		_ = out.writer.Finish() // a group that the content left open
 	}
 	p.finish(next)
 	return nil
@@ -245,7 +244,7 @@ func (p *publisher) hold(ctx context.Context) error {
 
 // begin opens a group where somebody wants the track, and returns nil else.
 func (p *publisher) begin(sequence uint64) *model.GroupWriter {
-	request, _ := p.asked()
+	request := p.asked()
 	if request == nil {
 		return nil
 	}
