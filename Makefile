@@ -75,6 +75,11 @@ fuzz: ## Every fuzz target for FUZZTIME (default 10s)
 bench: ## Microbenchmarks of the model
 	go test -run '^$$' -bench . ./relay/model
 
+.PHONY: load
+load: ## A relay process under viewers on loopback: what each of them costs
+	go build -o bin/moq-relay ./cmd/relay
+	go run -tags bench ./test/bench -relay bin/moq-relay
+
 ##@ Build
 
 .PHONY: build
@@ -119,7 +124,7 @@ fmt: bin/gofumpt ## Format all Go files
 .PHONY: lint-fast
 lint-fast: bin/gofumpt bin/staticcheck ## vet, staticcheck and gofumpt
 	$(KUBE_GO) vet $(KUBE_FLAGS) ./...
-	$(KUBE_GO) vet $(KUBE_FLAGS) -tags kube,interop,e2e ./test/...
+	$(KUBE_GO) vet $(KUBE_FLAGS) -tags kube,interop,e2e,bench ./test/...
 	$(KUBE_GO) vet -C hack/cluster $(KUBE_FLAGS) . ./internal/... # not ./...: hyperkube is all of Kubernetes
 	CGO_ENABLED=0 GOFLAGS=-trimpath bin/staticcheck ./...
 	unformatted=$$(bin/gofumpt -l $$(git ls-files '*.go' | grep -v zz_generated)); \
