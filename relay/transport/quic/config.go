@@ -60,6 +60,8 @@ type Config struct {
 	// its connection's Info will say. It returns 0 to accept, else the HTTP status
 	// of the refusal, such as 503 while draining. Nil accepts all.
 	Upgrade func(transport.Info) int
+
+	reordering time.Duration // how long streams wait for their session; 0: the library's 5 s
 }
 
 func (s Settings) withDefaults() Settings {

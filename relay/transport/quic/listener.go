@@ -62,6 +62,7 @@ func newListener(ctx context.Context, cfg Config) *Listener {
 		},
 		ApplicationProtocols: cfg.Protocols,
 		CheckOrigin:          func(*http.Request) bool { return true }, // done in upgrade, with a status
+		ReorderingTimeout:    cfg.reordering,
 	}
 	return l
 }

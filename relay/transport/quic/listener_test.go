@@ -281,8 +281,7 @@ func TestGarbageDatagramsHarmNobody(t *testing.T) {
 }
 
 func TestStreamsWithForeignSessionIDsHarmOnlyTheirConnection(t *testing.T) {
-	s := newServer(t, nil)
-	s.web.ReorderingTimeout = 100 * time.Millisecond
+	s := newServer(t, func(c *Config) { c.reordering = 100 * time.Millisecond })
 	client, server := s.connectWeb(t, "/")
 	for name, header := range map[string][]byte{
 		"an id that is no request": {0x40, 0x54, 0x01},
