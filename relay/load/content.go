@@ -1,9 +1,6 @@
 package load
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // A Frame is one frame that is published.
 type Frame struct {
@@ -103,21 +100,6 @@ func (c *Clock) Next() (Frame, bool) {
 
 // Payload implements Content.
 func (c *Clock) Payload(now time.Time) []byte { return now.UTC().AppendFormat(nil, TickFormat) }
-
-// validate says what is wrong with the fields.
-func (c *Checked) validate() error {
-	switch {
-	case c.Frames < 1 || c.Frames > MaxFrames:
-		return fmt.Errorf("frames of a group: %d: 1 to %d are possible", c.Frames, MaxFrames)
-	case c.Groups < 0:
-		return fmt.Errorf("groups: %d: 0 (no end) or more are possible", c.Groups)
-	case c.Sizes.Min < 1 || c.Sizes.Max > MaxFrame || c.Sizes.Min > c.Sizes.Max:
-		return fmt.Errorf("sizes: %d to %d: 1 to %d are possible", c.Sizes.Min, c.Sizes.Max, MaxFrame)
-	case c.Rate < 0 || c.Rate > MaxRate:
-		return fmt.Errorf("rate: %v frames per second: 0 (as fast as possible) to %d are possible", c.Rate, MaxRate)
-	}
-	return nil
-}
 
 // Bounds of what is published.
 const (

@@ -215,11 +215,16 @@ func (p *process) output() string {
 	return fmt.Sprintf("--- %s, standard output:\n%s\n%s--- standard error:\n%s", p.name, strings.Join(p.lines, "\n"), counts, p.stderr.String())
 }
 
-// stop ends the process at once.
+// stop ends the process, which may first end what it has started itself.
 func (p *process) stop() {
 	_ = p.stdin.Close()
-	_ = p.cmd.Process.Kill()
-	<-p.done
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(5 * time.Second):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
 	if p.t.Failed() {
 		p.t.Log(p.output())
 	}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/moqrelay/operator/relay"
+	"github.com/moqrelay/operator/relay/config"
+)
+
+// run executes a command line.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	code = p.run(t.Context(), args)
+	return code, out.String(), errs.String()
+}
+
+func TestABadFlagIsRefusedWithItsNameAndRange(t *testing.T) {
+	for _, row := range []struct{ args, want string }{
+		{"pub ws://h --frames 0", "moq-load: --frames 0: 1 to 1048576 are possible\n"},
+		{"pub ws://h --rate -1 --groups -2", "moq-load: --groups -2: 0 to 1099511627776 are possible\n--rate -1: 0 to 1e+06 are possible\n"},
+		{"pub ws://h --hold-after 3,0", "moq-load: --hold-after 0: 1 to 1099511627776 are possible\n"},
+		{"pub ws://h --size 5..4", `moq-load: invalid argument "5..4" for "--size" flag: a size or LOW..HIGH from 1 to 32Mi bytes is wanted` + "\n"},
+		{"pub", "moq-load: requires at least 1 arg(s), only received 0\n"},
+		{"sub ws://h --duration 48h", "moq-load: --duration 172800: 0 to 86400 are possible\n"},
+		{"sub ws://h --version 6", `moq-load: --version "6": moq-lite-03 to moq-lite-06 and moq-lite-06-wip are spoken` + "\n"},
+		{"sub h:4443", `moq-load: relay URL "h:4443": the scheme is "h"; moqt, moql, https, http, wss and ws are spoken` + "\n"},
+		{"clock ws://h --rate 0", "moq-load: --rate 0: 1 to 1000 are possible\n"},
+		{"clock ws://h --transport tcp", `moq-load: --transport "tcp": quic, webtransport and websocket are spoken` + "\n"},
+	} {
+		code, stdout, stderr := run(t, strings.Fields(row.args)...)
+		if code != 2 || stdout != "" || stderr != row.want {
+			t.Errorf("%s: exit %d\n%s%swant exit 2\n%s", row.args, code, stdout, stderr, row.want)
+		}
+	}
+}
+
+func TestARelayThatIsNotThereIsExitCodeOne(t *testing.T) {
+	code, _, stderr := run(t, "sub", "ws://127.0.0.1:1")
+	if code != 1 || !strings.HasPrefix(stderr, "moq-load: connect over websocket: ") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
+// startRelay runs a relay in this process and returns HOST:PORT.
+func startRelay(t *testing.T) string {
+	t.Helper()
+	base := config.Development()
+	base.Listen, base.Status.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	loaded, err := config.Load(config.Source{Base: &base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := relay.New(relay.Options{Loaded: loaded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, err := server.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- server.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ran })
+	return addresses.TCP
+}
+
+func TestBothSidesPrintTheSameHashesAndWhatTheyDid(t *testing.T) {
+	url := "http://" + startRelay(t)
+	type result struct {
+		code        int
+		out, errors string
+	}
+	published := make(chan result, 1)
+	go func() {
+		var r result
+		r.code, r.out, r.errors = run(t, "pub", url, "--wait", "--groups", "2", "--frames", "2", "--rate", "0", "--size", "10", "--hashes", "--transport", "quic")
+		published <- r
+	}()
+	code, out, errors := run(t, "sub", url, "--hashes", "--quiet", "--version", "moq-lite-05")
+	pub := <-published
+	if code != 0 || pub.code != 0 {
+		t.Fatalf("exit %d and %d:\n%s\n%s", code, pub.code, errors, pub.errors)
+	}
+	seen := strings.Count(out, "frame ")
+	for line := range strings.Lines(pub.out) {
+		if strings.HasPrefix(line, "frame ") && !strings.Contains(out, line) {
+			t.Errorf("published %q, which the viewer has not printed", line)
+		}
+	}
+	if seen != 4 || !strings.Contains(out, "watched 4 frames, 40 bytes") || !strings.Contains(pub.out, "published 4 frames, 40 bytes") {
+		t.Errorf("the viewer printed\n%sthe publisher\n%s", out, pub.out)
+	}
+	if !strings.Contains(errors, "over webtransport, moq-lite-05") || !strings.Contains(pub.errors, "over quic, moq-lite-06") {
+		t.Errorf("told: %s%s", errors, pub.errors)
+	}
+}
