@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/moqrelay/operator/relay/config"
 	"github.com/moqrelay/operator/relay/session"
 	"github.com/moqrelay/operator/relay/session/lite"
 	"github.com/moqrelay/operator/relay/status"
@@ -61,21 +62,25 @@ func newSessions() *sessions {
 // Every refusal is worth another try elsewhere or later.
 func (s *Server) refusal(remote net.Addr) string {
 	limits := s.live.Load().Limits
-	reason := ""
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
+	reason := ""
 	switch {
 	case s.draining.Load():
 		reason = "draining"
-	case limits.Sessions > 0 && len(s.sessions.open) >= limits.Sessions:
+	case s.sessions.fullLocked(limits, remote):
 		reason = "overload"
-	case limits.SessionsPerIP > 0 && s.sessions.perIP[ipOf(remote)] >= limits.SessionsPerIP:
-		reason = "overload"
+	default:
+		return ""
 	}
-	if reason != "" {
-		s.sessions.refused[reason]++
-	}
+	s.sessions.refused[reason]++
 	return reason
+}
+
+// fullLocked reports whether one more session from this address is over a limit.
+func (s *sessions) fullLocked(limits config.Limits, remote net.Addr) bool {
+	return limits.Sessions > 0 && len(s.open) >= limits.Sessions ||
+		limits.SessionsPerIP > 0 && s.perIP[ipOf(remote)] >= limits.SessionsPerIP
 }
 
 func ipOf(remote net.Addr) string {
@@ -105,7 +110,11 @@ func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 			Limits:   session.Limits{Subscriptions: limits.SubscriptionsPerSession, Announcements: limits.AnnouncementsPerSession},
 			Counters: &s.counters,
 			Log:      log,
-		})})
+		})}, limits)
+	if open == nil { // many came at once, and all of them before the first was counted
+		conn.Close(uint64(wire.SessionInternalError), "no new sessions now: overload")
+		return
+	}
 	log = log.With("session", open.id)
 	log.Debug("session opened")
 	if s.draining.Load() { // it came between the check and now
@@ -124,9 +133,14 @@ func logEnd(ctx context.Context, log *slog.Logger, reason string, err error, las
 	log.Log(ctx, level, "session ended", "reason", reason, "error", err, "lasted", lasted.Round(time.Millisecond).String())
 }
 
-func (s *sessions) add(o *openSession) *openSession {
+// add counts a session; nil when it is over a limit.
+func (s *sessions) add(o *openSession, limits config.Limits) *openSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.fullLocked(limits, o.conn.Info().Remote) {
+		s.refused["overload"]++
+		return nil
+	}
 	s.nextID++
 	o.id = s.nextID
 	s.open[o.id] = o

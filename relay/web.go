@@ -37,14 +37,7 @@ func (s *Server) serveTCP(ctx context.Context) error {
 	split := newSplitListener(s.sockets.tcp, &tls.Config{
 		GetCertificate: s.certificates.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 	}, s.cfg.TLS.Mode == config.SelfSigned)
-	server := &http.Server{
-		Handler:           s.publicHandler(ctx),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.logs, slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
+	server := s.httpServer(ctx)
 	s.sessions.running.Go(func() { _ = server.Serve(sortedListener{split, ctx}) })
 	err := split.run(ctx)
 	_ = server.Close()
@@ -52,6 +45,21 @@ func (s *Server) serveTCP(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return fmt.Errorf("client port, TCP: %w", err)
+}
+
+// httpServer bounds what a client may make it wait for. No route reads a body, but
+// the library does after the answer, so reading a whole request has a limit too; it
+// does not reach into a session, whose deadlines begin anew with the upgrade.
+func (s *Server) httpServer(ctx context.Context) *http.Server {
+	return &http.Server{
+		Handler:        s.publicHandler(ctx),
+		ReadTimeout:    10 * time.Second,
+		WriteTimeout:   20 * time.Second,
+		IdleTimeout:    time.Minute,
+		MaxHeaderBytes: 64 << 10,
+		ErrorLog:       slog.NewLogLogger(s.logs, slog.LevelDebug),
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+	}
 }
 
 // publicHandler has the routes of the client port.
