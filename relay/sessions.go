@@ -104,13 +104,15 @@ func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 	defer cancel(nil)
 	log := s.log.With("remote", info.Remote.String(), "transport", string(info.Kind), "protocol", info.Protocol)
 	limits := s.live.Load().Limits
-	open := s.sessions.add(&openSession{conn: conn, started: time.Now(), cancel: cancel,
+	open := s.sessions.add(&openSession{
+		conn: conn, started: time.Now(), cancel: cancel,
 		session: lite.New(conn, version, lite.Config{
 			Origin:   s.origin,
 			Limits:   session.Limits{Subscriptions: limits.SubscriptionsPerSession, Announcements: limits.AnnouncementsPerSession},
 			Counters: &s.counters,
 			Log:      log,
-		})}, limits)
+		}),
+	}, limits)
 	if open == nil { // many came at once, and all of them before the first was counted
 		conn.Close(uint64(wire.SessionInternalError), "no new sessions now: overload")
 		return
