@@ -6,7 +6,9 @@ import (
 	"hash/fnv"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -90,4 +92,99 @@ func TestReadersThatComeAndGoNeverSeeOtherBytes(t *testing.T) {
 	}
 	anchor.Close()
 	wantHeld(t, o, 0)
+}
+
+// Many tracks under a ceiling that holds little of them, viewers of every kind of
+// patience, sweeps and changes of mind: the ceiling holds but for what is being
+// written at that moment, and nothing is left when all have gone.
+func TestManyWritersStayUnderTheCeilingAndLeaveNothing(t *testing.T) {
+	const tracks, groups, frames, ceiling = 8, 40, 12, 256 * kib
+	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: ceiling}, GroupTail: 64 * kib, MaxFrame: 32 * kib, UnsubscribeDelay: time.Nanosecond})
+	var most atomic.Int64
+	var tasks sync.WaitGroup
+	for i := range tracks {
+		source := newPublisher()
+		path := Path(rune('a' + i))
+		route := o.Announce(Route{Path: path, Source: source})
+		subs := make([]*Subscription, 4)
+		for j := range subs {
+			var err error
+			options := Options{MaxLatency: []time.Duration{0, time.Millisecond, time.Hour, time.Hour}[j], Ordered: j == 2, Start: Start{Mode: StartMode(j % 3)}}
+			if subs[j], err = o.Subscribe(path, "video", Peer{}, options); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := <-source.pulled
+		p.Accept(anyInfo)
+		for j, sub := range subs {
+			tasks.Go(func() { wander(t, sub, rand.New(rand.NewPCG(uint64(i), uint64(j)))) })
+		}
+		tasks.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 99))
+			for seq := range uint64(groups) {
+				w, err := p.Group(seq, Window{Bytes: 16 * kib, Credit: NewCredit(0)})
+				for n := 0; n < frames && err == nil; n++ {
+					err = w.WriteFrame(t.Context(), head(0), 0, make([]byte, random.IntN(8*kib)))
+					held, _ := o.CacheBytes()
+					for m := most.Load(); held > m && !most.CompareAndSwap(m, held); m = most.Load() {
+					}
+				}
+				if err == nil && random.IntN(4) > 0 {
+					_ = w.Finish()
+				} else if w != nil {
+					w.Abort(&AbortError{Code: seq})
+				}
+			}
+			p.Close()
+			route.Withdraw()
+		})
+	}
+	tasks.Go(func() {
+		for range 200 {
+			o.sweep(time.Now().Add(time.Minute))
+			runtime.Gosched()
+		}
+	})
+	tasks.Wait()
+	if n := most.Load(); n > ceiling+tracks*(8*kib+frameCharge+groupCharge) || n < ceiling/2 {
+		t.Errorf("%d bytes were held at most, want up to the ceiling of %d and one write of each of %d tracks", n, ceiling, tracks)
+	}
+	t.Logf("%d bytes over the ceiling of %d", most.Load()-ceiling, ceiling)
+	wantHeld(t, o, 0)
+	s := o.Stats()
+	for name, gauge := range map[string]*atomic.Int64{
+		"subscriptions": &s.Subscriptions, "tracks": &s.Tracks, "groups": &s.CachedGroups, "paused": &s.Paused, "routes": &s.Routes,
+	} {
+		if n := gauge.Load(); n != 0 {
+			t.Errorf("%d %s are left", n, name)
+		}
+	}
+	if c := o.cache; c.old.Len() != 0 || len(c.latest) != 0 || len(o.tracks) != 0 {
+		t.Errorf("%d old and %d latest groups and %d tracks are left in the books", c.old.Len(), len(c.latest), len(o.tracks))
+	}
+}
+
+// wander reads a subscription with changing moods until its track ends.
+func wander(t *testing.T, sub *Subscription, random *rand.Rand) {
+	defer sub.Close()
+	for {
+		r, err := sub.Next(t.Context())
+		if err != nil {
+			return
+		}
+		if random.IntN(5) == 0 {
+			options := sub.Options()
+			options.End, options.HasEnd = r.Sequence()+random.Uint64N(4), random.IntN(2) == 0
+			options.MaxLatency = time.Duration(random.IntN(3)) * time.Hour
+			sub.Update(options)
+		}
+		for random.IntN(20) > 0 {
+			b, err := r.Next(t.Context())
+			if err != nil {
+				break
+			}
+			r.Taken(random.IntN(len(b) + 1))
+		}
+		r.Close()
+	}
 }
