@@ -26,6 +26,7 @@ prepare() {
 	step "Debian packages" packages
 	own_cluster && step "Kubernetes, compiled" --show build_cluster
 	step "kubectl" find_kubectl
+	own_cluster || step "a way for images to the nodes" check_images_way
 	step "the public JavaScript client" hack/interop-deps.sh
 	step "both images" --show make --silent images
 	step "the renderer of the chart" make bin/manifests
@@ -55,7 +56,7 @@ run() {
 # install applies what the chart renders, and marks what it makes as the demo's. An
 # operator of somebody else is left alone.
 install() {
-	if [ -n "$(kubectl get crd moqrelays.moqrelay.io --ignore-not-found -o name)" ] && ! ours crd moqrelays.moqrelay.io; then
+	if ! own_cluster && exists crd moqrelays.moqrelay.io && ! ours crd moqrelays.moqrelay.io; then
 		echo "this cluster has the MoQRelay CRD already, and not from a demo: the demo would change it" >&2
 		return 1
 	fi
@@ -126,12 +127,12 @@ down() {
 	if own_cluster; then
 		kubernetes_go cluster .
 		bin/cluster down
+		echo "kept, as they only save time: the images in dist/ and Kubernetes' programs in ${MOQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/moqrelay}"
 	else
 		find_kubectl
-		make bin/manifests
+		make --silent bin/manifests
 		remove_from_existing
 	fi
-	echo "kept, as they only save time: the images in dist/ and Kubernetes' programs in ${MOQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/moqrelay}"
 }
 
 case "${1:-}" in

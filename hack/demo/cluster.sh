@@ -45,18 +45,21 @@ find_kubectl() {
 			kubectl_program=$PWD/bin/kubectl
 		fi
 		KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config}
-		check_existing
 	fi
 	export KUBECONFIG
+	own_cluster || find_context
 }
 
 kubectl() { "$kubectl_program" "$@"; }
 
-# check_existing says early what would fail late.
-check_existing() {
-	export KUBECONFIG
+# find_context sets context, and says early what would fail late.
+find_context() {
 	context=$(kubectl config current-context) || refuse "DEMO_CLUSTER=existing: $KUBECONFIG names no current context"
 	kubectl --request-timeout=20s version >/dev/null || refuse "DEMO_CLUSTER=existing: the cluster of context $context does not answer"
+}
+
+# check_images_way wants a way for images to the nodes of an existing cluster.
+check_images_way() {
 	case "$context" in
 	kind-*) [ -n "${DEMO_REGISTRY:-}" ] || command -v kind >/dev/null || refuse "the context is $context, but there is no program kind to load images with" ;;
 	*) [ -n "${DEMO_REGISTRY:-}" ] || refuse "the nodes of context $context need a registry to pull the images from: set DEMO_REGISTRY=HOST/PATH" ;;
@@ -121,7 +124,7 @@ remove_from_existing() {
 		kubectl delete namespace "$namespace" --timeout=120s
 	fi
 	if ours crd moqrelays.moqrelay.io; then
-		others=$(kubectl get moqrelays --all-namespaces --no-headers)
+		others=$(kubectl get moqrelays --all-namespaces -o jsonpath='{range .items[*]}  {.metadata.namespace}/{.metadata.name}{"\n"}{end}')
 		[ -z "$others" ] || refuse "the operator stays, because there are MoQRelays that the demo did not make; delete them and call this again:
 $others"
 		manifest | kubectl delete --ignore-not-found -f -

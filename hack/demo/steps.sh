@@ -29,17 +29,21 @@ step() {
 }
 step_title= step_said=
 
+# Where a person reads: a command that ends the demo may have its output elsewhere.
+exec 3>&1 4>&2
+
 # ended is the end of every run, a good one too.
 ended() {
 	local status=$?
 	trap - EXIT INT TERM
+	exec 1>&3 2>&4
 	stop_children
 	if [ -n "$step_said" ] && [ -f "$step_said" ]; then
 		echo
 		cat "$step_said"
 		rm -f "$step_said"
 	fi
-	[ -z "$step_title" ] || echo "the demo ended in the step: $step_title" >&2
+	[ -z "$step_title" ] || echo "the demo ended in the step \"$step_title\"; \"make demo-down\" removes what it has made so far" >&2
 	exit $status
 }
 trap ended EXIT

@@ -58,5 +58,7 @@ interrupted() {
 }
 
 stays() {
-	echo "the relay stays up: \"make demo\" streams again in seconds, \"make demo-down\" removes everything"
+	local where=
+	own_cluster || where=" DEMO_CLUSTER=existing"
+	echo "the relay stays up: \"make demo$where\" streams again in seconds, \"make demo-down$where\" removes everything"
 }
