@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"container/list"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,27 +133,48 @@ func (c *cache) uncharge(g *group, n int64) {
 // shrink drops groups and fronts of groups until the charge is at most ceiling:
 // groups that are not the latest of their track, least recently used first; then
 // the front of latest groups, largest first. Every step frees something or ends.
+//
+// It drops a little more than it must, so that writes under a full cache look for
+// something to drop once in a while, not each of them.
 func (c *cache) shrink(writing *group, ceiling int64) bool {
-	var bare map[*group]struct{} // latest groups with nothing to drop; nil map reads are fine
-	for c.total.Load() > ceiling {
-		if g := c.leastRecent(writing); g != nil {
-			c.evict(g, ErrEvicted)
-			continue
-		}
-		g := c.largestLatest(bare)
+	for target := ceiling - slack(ceiling); c.total.Load() > target; {
+		g := c.leastRecent(writing)
 		if g == nil {
-			return false
+			return c.dropFronts(target, ceiling)
 		}
-		if freed := g.dropFront(c.total.Load() - ceiling); freed > 0 {
-			c.uncharge(g, freed)
-			continue
-		}
-		if bare == nil {
-			bare = make(map[*group]struct{})
-		}
-		bare[g] = struct{}{}
+		c.evict(g, ErrEvicted)
 	}
 	return true
+}
+
+// slack is what is dropped beyond the ceiling: 1/64 of it, at most 1 MiB, and
+// nothing where the ceiling is below that.
+func slack(ceiling int64) int64 {
+	if ceiling < 1<<20 {
+		return 0
+	}
+	return min(ceiling/64, 1<<20)
+}
+
+// dropFronts drops the front of latest groups, up to half of each at a time.
+func (c *cache) dropFronts(target, ceiling int64) bool {
+	for c.total.Load() > ceiling {
+		progress := false
+		for _, g := range c.largestLatest() {
+			over := c.total.Load() - target
+			if over <= 0 {
+				return true
+			}
+			if freed := g.dropFront(min(over, g.charged.Load()/2)); freed > 0 {
+				c.uncharge(g, freed)
+				progress = true
+			}
+		}
+		if !progress {
+			break
+		}
+	}
+	return c.total.Load() <= ceiling
 }
 
 // leastRecent picks the next group to evict, other than the one that is being
@@ -172,21 +195,26 @@ func (c *cache) leastRecent(writing *group) *group {
 	return nil
 }
 
-// largestLatest picks the largest latest group that may have something to drop;
-// those in bare have not.
-func (c *cache) largestLatest(bare map[*group]struct{}) *group {
+// largestLatest returns the latest groups that may have something to drop, largest first.
+func (c *cache) largestLatest() []*group {
+	type entry struct {
+		g    *group
+		size int64 // as it was: others write meanwhile
+	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	var largest *group
+	entries := make([]entry, 0, len(c.latest))
 	for g := range c.latest {
-		if _, skip := bare[g]; skip || g.begun.Load() < 2 {
-			continue
-		}
-		if largest == nil || g.charged.Load() > largest.charged.Load() {
-			largest = g
+		if g.begun.Load() > 1 {
+			entries = append(entries, entry{g, g.charged.Load()})
 		}
 	}
-	return largest
+	c.mu.Unlock()
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(b.size, a.size) })
+	groups := make([]*group, len(entries))
+	for i, e := range entries {
+		groups[i] = e.g
+	}
+	return groups
 }
 
 // evict drops a whole group: its writer is told to stop, its readers are cut.

@@ -179,3 +179,36 @@ func TestAWriterThatOutlivesItsGroupLeavesNoCharge(t *testing.T) {
 		t.Fatalf("an ended group answers %v, want the reason of its end", err)
 	}
 }
+
+// Under a full cache only one write in many looks for something to drop: a ceiling
+// of 1 MiB is gone below by 16 KiB, which is 14 frames of 1,133 bytes.
+func TestAFullCacheMakesRoomForMoreThanOneWrite(t *testing.T) {
+	const ceiling = 1 << 20
+	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: ceiling}})
+	p, sub := newSubscribed(t, o, Options{Passive: true})
+	w := wantGroup(t, p, 0, Window{})
+	dropped := &o.Stats().EvictedTailBytes
+	for dropped.Load() == 0 {
+		wantFrame(t, w, make([]byte, 1000))
+	}
+	held, _ := o.CacheBytes()
+	if held > ceiling-16*kib || held < ceiling-16*kib-1133 {
+		t.Fatalf("%d bytes are held after something was dropped, want just below %d", held, ceiling-16*kib)
+	}
+	before := dropped.Load()
+	for range 14 {
+		wantFrame(t, w, make([]byte, 1000))
+	}
+	if n := dropped.Load(); n != before {
+		t.Errorf("%d more bytes were dropped for the next 14 frames, want none", n-before)
+	}
+	for range 1000 {
+		wantFrame(t, w, make([]byte, 1000))
+		if held, _ := o.CacheBytes(); held > ceiling {
+			t.Fatalf("%d bytes are held, over the ceiling", held)
+		}
+	}
+	sub.Close()
+	p.Fail(ErrSourceGone)
+	wantHeld(t, o, 0)
+}
