@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -20,11 +21,13 @@ func startRelay(t *testing.T) string {
 	t.Helper()
 	base := config.Development()
 	base.Listen, base.Status.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	base.Log.Level = "debug"
 	loaded, err := config.Load(config.Source{Base: &base})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := relay.New(relay.Options{Loaded: loaded})
+	log := &logBuffer{}
+	server, err := relay.New(relay.Options{Loaded: loaded, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +43,29 @@ func startRelay(t *testing.T) string {
 		if err := <-ran; err != nil {
 			t.Errorf("the relay: %v", err)
 		}
+		if t.Failed() {
+			t.Logf("the relay's log:\n%s", log)
+		}
 	})
 	return addresses.TCP
+}
+
+// logBuffer collects what several goroutines log.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // target is a relay reached over a transport.
@@ -75,7 +99,9 @@ func TestAViewerGetsEveryByteOverEachTransport(t *testing.T) {
 			var mu sync.Mutex
 			seen := map[Place]int{}
 			var shown bytes.Buffer
+			log := &logBuffer{}
 			report, err := View(t.Context(), ViewOptions{
+				Log:    slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 				Target: to, Broadcast: "cam", Track: "video", MaxLatency: time.Minute, Progress: &Progress{Out: &shown},
 				OnFrame: func(p Place, payload []byte) {
 					mu.Lock()
@@ -84,7 +110,7 @@ func TestAViewerGetsEveryByteOverEachTransport(t *testing.T) {
 				},
 			})
 			if err != nil {
-				t.Fatalf("%v; %s", err, &shown)
+				t.Fatalf("%v; %s%s", err, &shown, log)
 			}
 			if err := wait(); err != nil {
 				t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -238,12 +237,4 @@ func (l *link) requestPath(conn transport.Conn) string {
 		return ""
 	}
 	return rootOf(l.url)
-}
-
-// address is the relay's address for messages.
-func (l *link) address() string {
-	if l.url.Port() == "" {
-		return l.url.Hostname()
-	}
-	return net.JoinHostPort(l.url.Hostname(), l.url.Port())
 }

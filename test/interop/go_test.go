@@ -11,8 +11,10 @@ import (
 type way struct{ transport, version string }
 
 var ways = []way{
-	{"quic", "moq-lite-06"}, {"webtransport", "moq-lite-05"},
-	{"quic", "moq-lite-05"}, {"webtransport", "moq-lite-06"},
+	{"quic", "moq-lite-06"},
+	{"webtransport", "moq-lite-05"},
+	{"quic", "moq-lite-05"},
+	{"webtransport", "moq-lite-06"},
 	{"websocket", "moq-lite-04"},
 }
 

@@ -16,10 +16,18 @@ const (
 
 // offers are the subprotocols that the JavaScript client can speak with us.
 var offers = []struct{ draft, version string }{
-	{"qmux-00", "moq-lite-03"}, {"qmux-01", "moq-lite-03"}, {"qmux-02", "moq-lite-03"},
-	{"qmux-00", "moq-lite-04"}, {"qmux-01", "moq-lite-04"}, {"qmux-02", "moq-lite-04"},
-	{"qmux-00", "moq-lite-05"}, {"qmux-01", "moq-lite-05"}, {"qmux-02", "moq-lite-05"},
-	{"qmux-00", "moq-lite-06-wip"}, {"qmux-01", "moq-lite-06-wip"}, {"qmux-02", "moq-lite-06-wip"},
+	{"qmux-00", "moq-lite-03"},
+	{"qmux-01", "moq-lite-03"},
+	{"qmux-02", "moq-lite-03"},
+	{"qmux-00", "moq-lite-04"},
+	{"qmux-01", "moq-lite-04"},
+	{"qmux-02", "moq-lite-04"},
+	{"qmux-00", "moq-lite-05"},
+	{"qmux-01", "moq-lite-05"},
+	{"qmux-02", "moq-lite-05"},
+	{"qmux-00", "moq-lite-06-wip"},
+	{"qmux-01", "moq-lite-06-wip"},
+	{"qmux-02", "moq-lite-06-wip"},
 }
 
 // relayFor starts a relay that speaks a version; all but the drafts in work do by default.
