@@ -39,3 +39,25 @@ func TestKustomizeInstallsWhatTheChartInstalls(t *testing.T) {
 		t.Errorf("kustomize changed what the chart has installed\nchart:\n%s\nkustomize:\n%s", before, after)
 	}
 }
+
+func TestTheOperatorMayReadNoSecretAndNoNode(t *testing.T) {
+	t.Parallel()
+	user := "--as=system:serviceaccount:" + operatorNamespace + ":moq-relay-operator"
+	for _, row := range []struct {
+		may  bool
+		args []string
+	}{
+		{true, []string{"list", "deployments.apps", "--all-namespaces"}},
+		{true, []string{"patch", "services", "--all-namespaces"}},
+		{false, []string{"get", "secrets", "--all-namespaces"}},
+		{false, []string{"list", "secrets", "-n", operatorNamespace}},
+		{false, []string{"get", "nodes"}},
+		{false, []string{"create", "pods/exec", "--all-namespaces"}},
+		{false, []string{"create", "clusterroles.rbac.authorization.k8s.io"}},
+	} {
+		answer, _ := kubectl(t.Context(), "", append([]string{"auth", "can-i", user}, row.args...)...)
+		if want := map[bool]string{true: "yes", false: "no"}[row.may]; strings.TrimSpace(answer) != want {
+			t.Errorf("may the operator %v: %q, want %s", row.args, answer, want)
+		}
+	}
+}

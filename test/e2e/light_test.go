@@ -37,7 +37,15 @@ func TestTheSampleIsReadyWithin30SecondsAndPublicClientsStreamThroughItsPod(t *t
 	if took > light {
 		t.Errorf("ready %v after it was made, want at most %v", took, light)
 	}
-	streams(t, endpointsOf(t, relay))
+	urls := endpointsOf(t, relay)
+	wide := s.kubectl("get", "moqrelays", "-o", "wide")
+	for _, want := range []string{"READY", "ADDRESS", "BUFFERS", urls[v1alpha1.EndpointWebTransport], images.relay, v1alpha1.ReasonGranted} {
+		if !strings.Contains(wide, want) {
+			t.Errorf("kubectl get moqrelays -o wide lacks %q:\n%s", want, wide)
+		}
+	}
+	poll(t, "a Warning event that the relay is open to all", s.event("demo", v1alpha1.EventRelayOpen))
+	streams(t, urls)
 }
 
 // endpointsOf returns the URLs of the status by transport.
