@@ -192,3 +192,25 @@ func TestAWatcherThatNeverLooksRemembersOnlyWhatIs(t *testing.T) {
 		t.Fatalf("got %+v, want the end of the path that stayed", changes)
 	}
 }
+
+// One session may have 1,024 subscriptions of one track and take nothing: what a
+// new group costs must not grow with the groups that wait in each.
+func TestASubscriberThatTakesNothingIsNotKeptWaitingFor(t *testing.T) {
+	o := NewOrigin(Config{})
+	p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour, Ordered: true, Start: Start{Mode: StartFloor}})
+	const groups = mostWaiting + 100
+	for seq := range uint64(groups) {
+		filled(t, p, seq)
+	}
+	if n := len(sub.waiting); n != mostWaiting {
+		t.Errorf("%d groups wait, want %d", n, mostWaiting)
+	}
+	if n := o.Stats().ReadersExpired.Load(); n != 100 {
+		t.Errorf("%d readers are counted as expired, want 100", n)
+	}
+	r := wantReader(t, sub, 100) // the oldest that is left
+	r.Close()
+	sub.Close()
+	p.Fail(ErrSourceGone)
+	wantHeld(t, o, 0)
+}

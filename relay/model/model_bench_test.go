@@ -2,8 +2,8 @@ package model
 
 import (
 	"fmt"
-	"sync"
 	"strconv"
+	"sync"
 	"testing"
 )
 

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"maps"
@@ -64,7 +65,7 @@ type Subscription struct {
 	lowest  uint64 // lowest group given so far; valid if started
 	started bool
 	beyond  map[uint64]struct{}  // groups above the End of their time; those that are held
-	waiting []*Reader            // attached, not handed out
+	waiting []*Reader            // attached, not handed out; by number
 	open    map[*Reader]struct{} // handed out, not closed
 	closed  bool
 }
@@ -142,21 +143,23 @@ func (s *Subscription) take() (*Reader, error) {
 // popLocked removes the reader that is due, of those with something to say: by
 // number, newest or oldest first; nil when there is none.
 func (s *Subscription) popLocked() *Reader {
-	due := -1
-	for i, r := range s.waiting {
-		if !r.group.speaks() {
-			continue
+	for i := range s.waiting {
+		if !s.options.Ordered {
+			i = len(s.waiting) - 1 - i
 		}
-		if due < 0 || (r.group.sequence > s.waiting[due].group.sequence) != s.options.Ordered {
-			due = i
+		if r := s.waiting[i]; r.group.speaks() {
+			s.waiting = slices.Delete(s.waiting, i, i+1)
+			return r
 		}
 	}
-	if due < 0 {
-		return nil
-	}
-	r := s.waiting[due]
-	s.waiting = slices.Delete(s.waiting, due, due+1)
-	return r
+	return nil
+}
+
+// placeLocked finds where a group's reader waits, or would.
+func (s *Subscription) placeLocked(sequence uint64) (int, bool) {
+	return slices.BinarySearchFunc(s.waiting, sequence, func(r *Reader, sequence uint64) int {
+		return cmp.Compare(r.group.sequence, sequence)
+	})
 }
 
 // First returns the lowest group that will be given, once a group was there: the
@@ -247,8 +250,8 @@ func (s *Subscription) Close() {
 func (s *Subscription) discard(r *Reader) bool {
 	s.track.mu.Lock()
 	defer s.track.mu.Unlock()
-	i := slices.Index(s.waiting, r)
-	if i < 0 {
+	i, found := s.placeLocked(r.group.sequence)
+	if !found || s.waiting[i] != r {
 		return false
 	}
 	s.waiting = slices.Delete(s.waiting, i, i+1)
@@ -326,7 +329,8 @@ func (s *Subscription) offerLocked(g *group) {
 	if !s.started || g.sequence < s.lowest {
 		s.lowest, s.started = g.sequence, true
 	}
-	s.waiting = append(s.waiting, r)
+	i, _ := s.placeLocked(g.sequence)
+	s.waiting = slices.Insert(s.waiting, i, r)
 	if g.speaks() {
 		s.notify.broadcast()
 	}
@@ -339,12 +343,25 @@ func (s *Subscription) wantsLocked(g *group) bool {
 	return !s.track.staleLocked(g, s.options.MaxLatency)
 }
 
-// expiredLocked finds the readers whose group has become too old.
+const (
+	// mostWaiting is how many groups may wait to be handed out: each costs a reader.
+	// A subscriber that is further behind goes on without the oldest.
+	mostWaiting = 1024
+	// youngEnough is after how many waiting groups that are not stale the younger
+	// ones are taken not to be either. It is not one because groups overtake each other.
+	youngEnough = 3
+)
+
+// expiredLocked finds the readers whose group has become too old, without a look
+// at each: a peer may have many subscriptions in which many groups wait.
 func (s *Subscription) expiredLocked() []*Reader {
 	var cut []*Reader
-	for _, r := range s.waiting {
-		if s.track.staleLocked(r.group, s.options.MaxLatency) {
+	young := 0
+	for i, r := range s.waiting {
+		if s.track.staleLocked(r.group, s.options.MaxLatency) || i < len(s.waiting)-mostWaiting {
 			cut = append(cut, r)
+		} else if young++; young == youngEnough {
+			break
 		}
 	}
 	for r := range s.open {
