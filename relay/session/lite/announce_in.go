@@ -101,6 +101,8 @@ type listener struct {
 	next   uint64              // id of the next START
 	byID   map[uint64]*hearing // live; where announcements have ids
 	byPath map[string]*hearing // live, by suffix
+
+	forgets bool // there were more than are kept
 }
 
 // read applies announcements until the stream ends, with io.EOF after a FIN.
@@ -159,9 +161,22 @@ func (l *listener) apply(msg *lite.Announce, refused bool) error {
 	case live != nil:
 		l.use(live, msg, refused)
 	default:
-		l.byPath[msg.Suffix] = l.start(msg, refused)
+		if a := l.start(msg, refused); l.keeps(a) {
+			l.byPath[msg.Suffix] = a
+		}
 	}
 	return nil
+}
+
+// keeps reports whether an announcement is remembered: those with a route are, and
+// as many others as may have one, which an UPDATE may make usable. What is not
+// kept may go on and end without our knowing it.
+func (l *listener) keeps(a *hearing) bool {
+	if a.route != nil || max(len(l.byID), len(l.byPath)) < 2*l.s.cfg.Limits.Announcements {
+		return true
+	}
+	l.forgets = true
+	return false
 }
 
 // applyTyped is apply for versions whose announcements have ids.
@@ -173,6 +188,9 @@ func (l *listener) applyTyped(msg *lite.Announce, refused bool) error {
 			return violation("announcement %d: START of %q, which is live", id, msg.Suffix)
 		}
 		a := l.start(msg, refused)
+		if !l.keeps(a) {
+			return nil
+		}
 		l.byID[id] = a
 		if !a.refused {
 			l.byPath[msg.Suffix] = a
@@ -180,6 +198,10 @@ func (l *listener) applyTyped(msg *lite.Announce, refused bool) error {
 		return nil
 	}
 	a := l.byID[msg.ID]
+	if a == nil && l.forgets && msg.ID < l.next {
+		l.discardIf(msg.Kind != lite.AnnounceEnd, msg)
+		return nil
+	}
 	if a == nil {
 		return violation("announcement %d was never started, or has ended", msg.ID)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -85,8 +86,8 @@ type announcer struct {
 	next   uint64 // id of the next START; only those that were written count
 
 	mu        sync.Mutex
-	retracted []model.Path       // to be ended by the writing goroutine
-	interrupt context.CancelFunc // ends its wait; nil while it does not wait
+	retracted map[model.Path]struct{} // to be ended by the writing goroutine
+	interrupt context.CancelFunc      // ends its wait; nil while it does not wait
 }
 
 // showing is one announcement that the peer has.
@@ -96,7 +97,7 @@ type showing struct {
 }
 
 func newAnnouncer(s *Session, st transport.Stream, prefix model.Path, exclude uint64, nothing bool) *announcer {
-	a := &announcer{s: s, st: st, prefix: prefix, live: make(map[model.Path]*showing)}
+	a := &announcer{s: s, st: st, prefix: prefix, live: make(map[model.Path]*showing), retracted: make(map[model.Path]struct{})}
 	if nothing {
 		return a
 	}
@@ -186,8 +187,8 @@ func (a *announcer) pause(ctx context.Context) ([]model.Path, context.Context) {
 		a.interrupt()
 		a.interrupt = nil
 	}
-	paths := a.retracted
-	a.retracted = nil
+	paths := slices.Sorted(maps.Keys(a.retracted))
+	clear(a.retracted)
 	if len(paths) > 0 {
 		return paths, ctx
 	}
@@ -200,7 +201,7 @@ func (a *announcer) pause(ctx context.Context) ([]model.Path, context.Context) {
 func (a *announcer) retract(path model.Path) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.retracted = append(a.retracted, path)
+	a.retracted[path] = struct{}{}
 	if a.interrupt != nil {
 		a.interrupt()
 	}

@@ -2,9 +2,11 @@ package lite
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/moqrelay/operator/relay/session"
@@ -76,34 +78,28 @@ func (p *pull) awaitAccepted() bool {
 func (p *pull) isFresh() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.top == 0
+	return !p.any
 }
 
 // firstGroupWait is how long the first group of a track may wait for a stream
 // that was opened before its own.
 const firstGroupWait = 100 * time.Millisecond
 
-// rememberedGroups is how many groups behind a gap are remembered.
-const rememberedGroups = 1024
+// rememberedRuns is how many runs of groups behind gaps are remembered.
+const rememberedRuns = 1024
+
+// run is a range of group numbers; end is exclusive.
+type run struct{ first, end uint64 }
 
 // sawGroup notes that a group has begun, or was refused.
 func (p *pull) sawGroup(sequence uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen[sequence] = struct{}{}
-	p.top = max(p.top, sequence+1)
-	p.checkLocked()
-	if len(p.seen) > rememberedGroups { // gaps, which need not be waited for
-		p.first = p.top - rememberedGroups/2
-		for s := range p.seen {
-			if s < p.first {
-				delete(p.seen, s)
-			}
-		}
-	}
+	p.any = true
+	p.sawLocked(sequence, sequence+1)
 }
 
-// sawFirst notes the first group that will come; it may have come already.
+// sawFirst notes the first group that will come.
 func (p *pull) sawFirst(sequence uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,15 +107,14 @@ func (p *pull) sawFirst(sequence uint64) {
 	p.checkLocked()
 }
 
-// sawDrop notes that groups will not come.
+// sawDrop notes that groups will not come. A peer may name any range, any number
+// of times.
 func (p *pull) sawDrop(start, end uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// A peer may name any range; beyond the bound the wait is timed.
-	for sequence := start; sequence <= end && sequence-start < rememberedGroups; sequence++ {
-		p.seen[sequence] = struct{}{}
+	if start <= end {
+		p.sawLocked(start, end+1)
 	}
-	p.checkLocked()
 }
 
 // sawEnd notes the exclusive end of the track.
@@ -130,16 +125,31 @@ func (p *pull) sawEnd(end uint64) {
 	p.checkLocked()
 }
 
-// checkLocked closes all when nothing is missing any more, and forgets what lies
-// in front of the first gap.
-func (p *pull) checkLocked() {
-	for {
-		if _, ok := p.seen[p.first]; !ok {
-			break
-		}
-		delete(p.seen, p.first)
-		p.first++
+// sawLocked notes the groups from first up to end. Where there are too many gaps,
+// the lowest one need not be waited for.
+func (p *pull) sawLocked(first, end uint64) {
+	i, _ := slices.BinarySearchFunc(p.seen, first, func(r run, at uint64) int { return cmp.Compare(r.end, at) })
+	j := i // those from i up to j touch the new one
+	for j < len(p.seen) && p.seen[j].first <= end {
+		first, end = min(first, p.seen[j].first), max(end, p.seen[j].end)
+		j++
 	}
+	p.seen = slices.Replace(p.seen, i, j, run{first, end})
+	if len(p.seen) > rememberedRuns {
+		p.first = max(p.first, p.seen[0].first)
+	}
+	p.checkLocked()
+}
+
+// checkLocked forgets what lies in front of the first gap, and closes all when
+// nothing is missing any more.
+func (p *pull) checkLocked() {
+	n := 0
+	for n < len(p.seen) && p.seen[n].first <= p.first {
+		p.first = max(p.first, p.seen[n].end)
+		n++
+	}
+	p.seen = slices.Delete(p.seen, 0, n)
 	if !p.known || p.first < p.end {
 		return
 	}

@@ -81,8 +81,8 @@ type pull struct {
 	subscribed chan *subscription // given once, when SUBSCRIBE was written
 
 	mu    sync.Mutex // guards what was seen of the groups
-	seen  map[uint64]struct{}
-	top   uint64 // one above the highest seen
+	seen  []run      // by number, above first, with a gap in front of each
+	any   bool       // a group has come
 	first uint64
 	end   uint64
 	known bool          // end is
@@ -108,7 +108,6 @@ func (s *Session) pull(p *model.Producer) {
 		accepted:   make(chan struct{}),
 		over:       make(chan struct{}),
 		subscribed: make(chan *subscription, 1),
-		seen:       make(map[uint64]struct{}),
 		all:        make(chan struct{}),
 	}
 	s.pulls.add(pl)
