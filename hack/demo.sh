@@ -35,7 +35,6 @@ prepare() {
 packages() {
 	local list="buildah ca-certificates curl"
 	own_cluster && list="$list containerd runc containernetworking-plugins nftables iproute2"
-	command -v node >/dev/null && command -v npm >/dev/null || list="$list nodejs npm"
 	# shellcheck disable=SC2086 # a list of words
 	hack/deps.sh $list
 }

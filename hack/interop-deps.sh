@@ -2,14 +2,14 @@
 # Installs the public JavaScript clients that the interop tests and the demo run:
 # exactly those of test/interop/js/package-lock.json, and only when they changed.
 set -eu
-cd "$(dirname "$0")/../test/interop/js"
+cd "$(dirname "$0")/.."
 if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
-	echo "Node.js 20 or newer with npm is needed for the JavaScript clients; on Debian: apt-get install nodejs npm" >&2
-	exit 1
+	hack/deps.sh nodejs npm
 fi
+cd test/interop/js
 major=$(node --version | sed 's/^v\([0-9]*\).*/\1/')
-if [ "$major" -lt 20 ]; then
-	echo "Node.js 20 or newer is needed for the JavaScript clients; this one is $(node --version)" >&2
+if [ "$major" -lt 18 ]; then
+	echo "Node.js 18 or newer is needed for the JavaScript clients; this one is $(node --version)" >&2
 	exit 1
 fi
 # Tests and the demo may come here at once.

@@ -1,6 +1,9 @@
-// What @moq/net expects of its platform and Node 20 does not have. Newer Nodes need none of it.
+// What @moq/net expects of its platform and Node 18, which is Debian 12's, does not
+// have. Newer Nodes need none of it.
+import { webcrypto } from "node:crypto";
 import WebSocket from "ws";
 
+globalThis.crypto ??= webcrypto;
 globalThis.WebSocket ??= WebSocket;
 
 Promise.withResolvers ??= function () {
