@@ -46,9 +46,8 @@ test-relay: ## The relay's, under the race detector, and the rules about the cod
 	go test -count=1 ./test/arch
 
 .PHONY: test-operator
-test-operator: ## The operator's, its renderer under the race detector, and the tools'
+test-operator: ## The operator's and the tools'
 	$(KUBE_GO) test $(KUBE_FLAGS) -shuffle=on ./api/... ./config/... ./controllers/... ./cmd/manager
-	CGO_ENABLED=1 go test -race $(KUBE_FLAGS) ./controllers/render
 	$(KUBE_GO) test -C hack/tools $(KUBE_FLAGS) ./...
 	$(KUBE_GO) test -C hack/cluster $(KUBE_FLAGS) . ./internal/...
 
