@@ -88,10 +88,9 @@ func publishing(t *testing.T, o PublishOptions) (wait func() error) {
 }
 
 func TestAViewerGetsEveryByteOverEachTransport(t *testing.T) {
-	address := startRelay(t)
 	for _, kind := range []string{"quic", "webtransport", "websocket"} {
 		t.Run(kind, func(t *testing.T) {
-			to := target(t, address, kind, "")
+			to := target(t, startRelay(t), kind, "") // of its own: an old route to the same name lives on for a moment
 			wait := publishing(t, PublishOptions{
 				Targets: []Target{to}, Wait: true,
 				Content: &Checked{Groups: 6, Frames: 5, Sizes: Sizes{Min: 1, Max: 100_000}},
@@ -165,9 +164,8 @@ func (g *gappy) Next() (Frame, bool) {
 }
 
 func TestAMissingGroupFailsTheViewUnlessItIsLossy(t *testing.T) {
-	address := startRelay(t)
 	for _, lossy := range []bool{false, true} {
-		to := target(t, address, "quic", "")
+		to := target(t, startRelay(t), "quic", "")
 		wait := publishing(t, PublishOptions{
 			Targets: []Target{to}, Wait: true, Content: &gappy{Checked{Groups: 3, Frames: 2, Sizes: Sizes{100, 100}}},
 		})
