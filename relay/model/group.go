@@ -15,7 +15,7 @@ const (
 
 const (
 	maxChunk   = 64 << 10 // a parked transport write pins one chunk, not the group
-	firstChunk = 4 << 10  // at most what an ingest has in its buffer when a frame begins
+	firstChunk = 16 << 10 // a frame of a few KiB is one slice and one write
 	minChunk   = 64
 	firstBlock = 4  // most of a short group's cost would be its index
 	indexBlock = 64 // frames in every later block
@@ -236,12 +236,6 @@ func (g *group) dropFront(want int64) int64 {
 	}
 	g.cutReaders(ErrLagged, func(r *Reader) bool { return r.pos.Load() < front })
 	return freed
-}
-
-// frames returns how many frames have begun, and whether that is all of them.
-func (g *group) frames() (n uint64, complete bool) {
-	ended := g.ended.Load()
-	return g.begun.Load(), ended && g.failure() == nil
 }
 
 // chunkSize is how large the next chunk of a log is: what the open frame still

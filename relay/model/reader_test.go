@@ -199,12 +199,12 @@ func TestAFrameRunsAcrossChunksAndALengthAloneAllocatesNothing(t *testing.T) {
 
 func TestChunksFollowWhatArrived(t *testing.T) {
 	for _, c := range []struct{ logged, need, want int64 }{
-		{0, 20, 64},                  // a tiny group costs about its frame
-		{0, 8204, 4096},              // what may have arrived with the head
-		{4096, 4108, 4108},           // the rest of one 8 KiB frame, to the byte
-		{4096, 1 << 20, 8192},        // doubling
-		{1 << 20, 1 << 20, 64 << 10}, // never more than a write may pin
-		{80 << 10, 70, 10 << 10},     // small frames share chunks of an eighth of the log
+		{0, 20, 64},                   // a tiny group costs about its frame
+		{0, 8204, 8204},               // one frame of 8 KiB, to the byte
+		{0, 1 << 20, 16 << 10},        // a declared length alone is not believed
+		{16 << 10, 1 << 20, 32 << 10}, // doubling
+		{1 << 20, 1 << 20, 64 << 10},  // never more than a write may pin
+		{80 << 10, 70, 10 << 10},      // small frames share chunks of an eighth of the log
 		{1 << 20, 70, 64 << 10},
 	} {
 		if got := chunkSize(c.logged, c.need); got != c.want {
