@@ -236,7 +236,11 @@ func (st *scriptStream) step(verb, args string) error {
 		_, err = st.send.Write(p)
 		return err
 	case "fin":
-		return st.send.Close()
+		err := st.send.Close()
+		if ended, ok := errors.AsType[*transport.StreamError](err); ok && ended.Remote {
+			return nil // the session had enough before it came
+		}
+		return err
 	case "reset", "stop":
 		code, err := strconv.ParseUint(args, 0, 64)
 		if verb == "reset" {
