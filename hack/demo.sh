@@ -33,7 +33,7 @@ prepare() {
 }
 
 packages() {
-	local list="buildah ca-certificates curl"
+	local list="buildah ca-certificates"
 	own_cluster && list="$list containerd runc containernetworking-plugins nftables iproute2"
 	# shellcheck disable=SC2086 # a list of words
 	hack/deps.sh $list
