@@ -16,6 +16,9 @@ type Limits struct {
 	// Announcements is the most announcements of the peer that are used, and the
 	// most Announce streams it may open; default 1024. More are ignored.
 	Announcements int
+	// Groups is the most groups that are sent to the peer at a time, each on a
+	// stream of its own; default 1024. Others wait.
+	Groups int
 	// ControlMessage is the longest body of a control message in bytes; default
 	// 65,536. A longer one ends the session.
 	ControlMessage int
@@ -26,7 +29,7 @@ func (l Limits) WithDefaults() Limits {
 	for _, f := range []struct {
 		field *int
 		value int
-	}{{&l.Subscriptions, 1024}, {&l.Announcements, 1024}, {&l.ControlMessage, 64 << 10}} {
+	}{{&l.Subscriptions, 1024}, {&l.Announcements, 1024}, {&l.Groups, 1024}, {&l.ControlMessage, 64 << 10}} {
 		if *f.field == 0 {
 			*f.field = f.value
 		}

@@ -154,6 +154,7 @@ func (s *recording) Close() error {
 	s.note(func() { s.c.ended += "fin" })
 	return nil
 }
+
 func (s *recording) Reset(code uint64) {
 	s.note(func() { s.c.ended += fmt.Sprintf("reset %#x", code) })
 }

@@ -223,8 +223,8 @@ func (d *delivery) deliver(ctx context.Context) error {
 	if err := d.accept(ctx); err != nil {
 		return err
 	}
-	// One group at a time waits for the peer's stream credit. The next one is
-	// chosen only then, so that it is the newest.
+	// One group at a time waits for the peer's stream credit, and for a place among
+	// the session's. The next one is chosen only then, so that it is the newest.
 	opening := make(chan struct{}, 1)
 	for {
 		select {
@@ -243,8 +243,23 @@ func (d *delivery) deliver(ctx context.Context) error {
 			r.Close()
 			return err
 		}
-		d.groups.Go(func() { d.send(ctx, r, func() { <-opening }) })
+		d.groups.Go(func() { d.place(ctx, r, func() { <-opening }) })
 	}
+}
+
+// place sends one group when the session has a place for it, unless it is cut
+// before: a peer may give credit for any number of streams and read none of them.
+func (d *delivery) place(ctx context.Context, r *model.Reader, opened func()) {
+	select {
+	case d.s.places <- struct{}{}:
+		defer func() { <-d.s.places }()
+		d.send(ctx, r, opened)
+		return
+	case <-r.Cut():
+	case <-ctx.Done():
+	}
+	opened()
+	r.Close()
 }
 
 // accept says SUBSCRIBE_OK where that comes first, and is all the acceptance there is.

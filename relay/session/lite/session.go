@@ -93,6 +93,8 @@ type Session struct {
 	goneAway atomic.Bool // the peer said it
 	leave    chan string // GoAway's URI, on its way to Run
 
+	places chan struct{} // of groups that are being sent; each is two goroutines
+
 	requests  requests  // what the peer asked for
 	pulls     pulls     // what we asked the peer for
 	heard     heard     // what the peer announced
@@ -110,6 +112,7 @@ func New(conn transport.Conn, version lite.Version, cfg Config) *Session {
 	}
 	s.peer.ready = make(chan struct{})
 	s.leave = make(chan string, 1)
+	s.places = make(chan struct{}, s.cfg.Limits.Groups)
 	s.requests.byID = make(map[uint64]struct{})
 	s.pulls.byID = make(map[uint64]*pull)
 	s.heard.live = make(map[*hearing]struct{})
