@@ -26,14 +26,17 @@ func (s *Server) runDrain(ctx context.Context) error {
 	timeout := time.Duration(s.cfg.Drain.TimeoutSeconds) * time.Second
 	open, _ := s.sessions.list()
 	s.log.Info("draining: no new sessions, those that are open are asked to leave", "sessions", len(open), "timeout", timeout.String())
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	asked := ctx // ends early when somebody asks twice
+	ctx, cancel := context.WithTimeout(asked, timeout)
 	defer cancel()
 	spread := min(time.Duration(s.live.Load().GoawaySpreadSeconds)*time.Second, timeout)
 	for _, o := range open {
 		s.sessions.running.Go(func() { s.goawayAfter(ctx, o, goawayDelay(spread, o.session.Stats().Announcements > 0)) })
 	}
 	left := s.sessions.waitForNone(ctx)
-	if left > 0 {
+	if left > 0 && asked.Err() != nil {
+		s.log.Warn("drain was cut short; the sessions that did not leave are closed", "sessions", left)
+	} else if left > 0 {
 		s.log.Warn("drain timed out; the sessions that did not leave are closed", "sessions", left, "timeout", timeout.String())
 	} else {
 		s.log.Info("drained: every session has left")
