@@ -86,7 +86,7 @@ func TestCheckedContentCountsGroupsAndFramesAndKeepsItsRate(t *testing.T) {
 
 func TestAClocksGroupsAreSecondsAndItsFramesTellTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(300 * time.Millisecond) // of fake time, which begins at a whole second
+		<-time.After(300 * time.Millisecond) // of fake time, which begins at a whole second
 		c := &Clock{Rate: 2, Ticks: 3}
 		second := time.Now().Unix() + 1
 		for n, want := range []struct {
