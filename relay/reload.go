@@ -51,27 +51,33 @@ func (s *Server) reload(ctx context.Context) error {
 
 // apply puts a changed configuration in force, or reports why it is not.
 func (s *Server) apply(u config.Update) {
-	s.reloads.mu.Lock()
-	s.reloads.config[result(u.Err == nil)]++
 	if u.Err != nil {
-		s.reloads.status.Rejected = u.Err.Error()
-	} else {
-		s.reloads.status.Rejected = ""
-		s.reloads.status.LiveHash = u.LiveHash
-		s.reloads.status.NeedsRestart = u.NeedsRestart
-	}
-	s.reloads.mu.Unlock()
-	if u.Err != nil {
+		s.reloads.rejected(u.Err)
 		s.log.Error("changed configuration is not in force, the one before stays; correct the file", "error", u.Err)
 		return
 	}
 	live := u.Live
-	s.live.Store(&live)
 	s.logs.set(live.Log)
 	s.origin.SetPacingCap(int64(live.PacingCap))
 	s.origin.SetCache(cacheConfig(live.Cache, memoryLimit(s.log)))
+	s.live.Store(&live)
+	s.reloads.accepted(u) // last: what is reported is in force
 	s.log.Info("changed configuration is in force", "liveHash", u.LiveHash)
 	if len(u.NeedsRestart) > 0 {
 		s.log.Warn("some changed keys take effect only after a restart", "keys", strings.Join(u.NeedsRestart, " "))
 	}
+}
+
+func (r *reloads) rejected(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.config[result(false)]++
+	r.status.Rejected = err.Error()
+}
+
+func (r *reloads) accepted(u config.Update) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.config[result(true)]++
+	r.status.Rejected, r.status.LiveHash, r.status.NeedsRestart = "", u.LiveHash, u.NeedsRestart
 }

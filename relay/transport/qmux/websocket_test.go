@@ -164,7 +164,7 @@ func TestDialSaysWhyItWasRefusedAndKeepsTheTokenToItself(t *testing.T) {
 }
 
 func TestInfoSaysHowTheConnectionCameAbout(t *testing.T) {
-	url, accepted := serve(t, &Config{Protocols: []string{"moq-lite-06", "moq-lite-05"}})
+	url, accepted := serve(t, &Config{Protocols: []string{"moq-lite-06", "moq-lite-05"}, AllowedOrigins: []string{"*"}})
 	client, err := Dial(t.Context(), url+"/a%20room?jwt=x", &Config{
 		Protocols: []string{"unused"}, Offer: []string{"qmux-01.moq-lite-05", "qmux-00.moq-lite-05"},
 		Header: http.Header{"Origin": {"https://player.example"}},
