@@ -70,7 +70,7 @@ func (s *Session) serveAnnounce(st transport.Stream, in *wire.StreamReader) erro
 	prefix, err := s.absolute(req.Prefix)
 	a := newAnnouncer(s, st, prefix, req.ExcludeHop, nothing || err != nil)
 	if !s.announced.add(a, s.cfg.Limits.Announcements) {
-		return fmt.Errorf("Announce stream: %w", session.ErrLimit)
+		return fmt.Errorf("stream Announce: %w", session.ErrLimit)
 	}
 	defer s.announced.remove(a)
 	return a.serve(in)
