@@ -48,10 +48,14 @@ func TestAViewerOnAnyTransportAndVersionGetsEveryByte(t *testing.T) {
 		version wire.Version
 	}
 	ends := []end{
-		{transport.QUIC, wire.Lite06}, {transport.QUIC, wire.Lite05},
-		{transport.WebTransport, wire.Lite06}, {transport.WebTransport, wire.Lite05},
-		{transport.WebSocket, wire.Lite06}, {transport.WebSocket, wire.Lite05},
-		{transport.WebSocket, wire.Lite04}, {transport.WebSocket, wire.Lite03},
+		{transport.QUIC, wire.Lite06},
+		{transport.QUIC, wire.Lite05},
+		{transport.WebTransport, wire.Lite06},
+		{transport.WebTransport, wire.Lite05},
+		{transport.WebSocket, wire.Lite06},
+		{transport.WebSocket, wire.Lite05},
+		{transport.WebSocket, wire.Lite04},
+		{transport.WebSocket, wire.Lite03},
 	}
 	const groups = 4
 	server := newServer(t, nil)

@@ -26,8 +26,15 @@ var units = []struct {
 	suffix string
 	size   uint64
 }{
-	{"Ti", 1 << 40}, {"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10},
-	{"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}, {"K", 1e3},
+	{"Ti", 1 << 40},
+	{"Gi", 1 << 30},
+	{"Mi", 1 << 20},
+	{"Ki", 1 << 10},
+	{"T", 1e12},
+	{"G", 1e9},
+	{"M", 1e6},
+	{"k", 1e3},
+	{"K", 1e3},
 }
 
 // ParseBytes reads the text form. Fractions, signs, spaces and values beyond
