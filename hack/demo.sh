@@ -26,7 +26,7 @@ prepare() {
 	step "Debian packages" packages
 	own_cluster && step "Kubernetes, compiled" --show build_cluster
 	step "kubectl" find_kubectl
-	own_cluster || step "a way for images to the nodes" check_images_way
+	own_cluster || step "a way for images to the nodes" images_way
 	step "the public JavaScript client" hack/interop-deps.sh
 	step "both images" --show make --silent images
 	step "the renderer of the chart" make bin/manifests

@@ -58,8 +58,9 @@ find_context() {
 	kubectl --request-timeout=20s version >/dev/null || refuse "DEMO_CLUSTER=existing: the cluster of context $context does not answer"
 }
 
-# check_images_way wants a way for images to the nodes of an existing cluster.
-check_images_way() {
+# images_way wants a way for images to the nodes of an existing cluster.
+images_way() {
+	find_kubectl
 	case "$context" in
 	kind-*) [ -n "${DEMO_REGISTRY:-}" ] || command -v kind >/dev/null || refuse "the context is $context, but there is no program kind to load images with" ;;
 	*) [ -n "${DEMO_REGISTRY:-}" ] || refuse "the nodes of context $context need a registry to pull the images from: set DEMO_REGISTRY=HOST/PATH" ;;

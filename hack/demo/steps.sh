@@ -4,8 +4,9 @@
 seconds_since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }'; }
 
 # step TITLE [--show] COMMAND...: what the command prints is shown, with --show, or
-# kept and shown when it fails. A command that fails ends the demo: it must not be
-# called in a condition, because there the shell would go on after a failure in it.
+# kept and shown when it fails. It runs in a shell of its own, so that it sets no
+# variable. One that fails ends the demo: step must not be called in a condition,
+# because there the shell would go on after a failure in it.
 step() {
 	local started=$EPOCHREALTIME
 	step_title=$1
@@ -17,7 +18,7 @@ step() {
 	else
 		printf '== %-52s' "$step_title"
 		step_said=$(mktemp)
-		"$@" >"$step_said" 2>&1
+		("$@") >"$step_said" 2>&1
 		rm -f "$step_said"
 		step_said=
 		printf '%7s s\n' "$(seconds_since "$started")"
@@ -29,14 +30,10 @@ step() {
 }
 step_title= step_said=
 
-# Where a person reads: a command that ends the demo may have its output elsewhere.
-exec 3>&1 4>&2
-
 # ended is the end of every run, a good one too.
 ended() {
 	local status=$?
 	trap - EXIT INT TERM
-	exec 1>&3 2>&4
 	stop_children
 	if [ -n "$step_said" ] && [ -f "$step_said" ]; then
 		echo
