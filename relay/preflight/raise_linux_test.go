@@ -45,6 +45,7 @@ func wanting(size int64, mode config.BufferMode) config.Config {
 // where they cannot be written: preflight could not be seen to raise them.
 func node(t *testing.T) limits {
 	t.Helper()
+	alone(t)
 	before := limits{mustRead(t, receiveLimit), mustRead(t, sendLimit)}
 	for _, path := range []string{receiveLimit, sendLimit} {
 		if err := os.WriteFile(path, []byte(strconv.FormatInt(mustRead(t, path), 10)), 0o600); err != nil {
@@ -59,6 +60,20 @@ func node(t *testing.T) limits {
 		}
 	})
 	return before
+}
+
+// alone keeps tests of several processes that lower the machine's limits apart:
+// each puts back what it has found.
+func alone(t *testing.T) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(os.TempDir(), "moqrelay-node-limits.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // mustRead reads a limit.

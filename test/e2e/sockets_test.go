@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +27,7 @@ const (
 // lowerNode lowers the node's limits, and puts back what was there.
 func lowerNode(t *testing.T) {
 	t.Helper()
+	alone(t)
 	before := readSysctls()
 	t.Cleanup(func() {
 		if err := before.restore(); err != nil {
@@ -37,6 +40,20 @@ func lowerNode(t *testing.T) {
 		}
 	}
 	wantNode(t, func(limit int64) bool { return limit == little }, "lowered")
+}
+
+// alone keeps the tests apart that lower the machine's limits, those of package
+// relay/preflight among them: each puts back what it has found.
+func alone(t *testing.T) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(os.TempDir(), "moqrelay-node-limits.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // wantNode wants both of the node's limits to be right.
