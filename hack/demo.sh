@@ -126,7 +126,7 @@ down() {
 	if own_cluster; then
 		kubernetes_go cluster .
 		bin/cluster down
-		echo "kept, as they only save time: the images in dist/ and Kubernetes' programs in ${MOQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/moqrelay}"
+		echo "kept, as they only save time: the images in dist/ and Kubernetes' programs in ${MOQRELAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/moqrelay}"
 	else
 		find_kubectl
 		make --silent bin/manifests

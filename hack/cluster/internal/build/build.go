@@ -66,14 +66,14 @@ type Cache struct {
 	Out io.Writer
 }
 
-// DefaultDir is $MOQ_CACHE, else moqrelay in the user's cache folder.
+// DefaultDir is $MOQRELAY_CACHE, else moqrelay in the user's cache folder.
 func DefaultDir() (string, error) {
-	if dir := os.Getenv("MOQ_CACHE"); dir != "" {
+	if dir := os.Getenv("MOQRELAY_CACHE"); dir != "" {
 		return filepath.Abs(dir)
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("cache folder: %w; set MOQ_CACHE to a folder", err)
+		return "", fmt.Errorf("cache folder: %w; set MOQRELAY_CACHE to a folder", err)
 	}
 	return filepath.Join(dir, "moqrelay"), nil
 }

@@ -13,7 +13,7 @@ import (
 
 // HeldVariable is the environment variable through which the child of a holder
 // shows that the lock is its parent's.
-const HeldVariable = "MOQ_CLUSTER_HELD"
+const HeldVariable = "MOQRELAY_CLUSTER_HELD"
 
 // A Holder is who has the lock.
 type Holder struct {
