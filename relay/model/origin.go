@@ -186,7 +186,7 @@ func (o *Origin) track(path Path, name string, peer Peer) (t *track, fresh bool,
 
 // join adds a subscriber; nil when the track has ended.
 func (t *track) join(options Options) *Subscription {
-	s := &Subscription{track: t, options: options, open: make(map[*Reader]struct{})}
+	s := &Subscription{track: t, passive: options.Passive, options: options, open: make(map[*Reader]struct{})}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopped {
@@ -196,7 +196,7 @@ func (t *track) join(options Options) *Subscription {
 		t.linger.Stop()
 	}
 	t.subs[s] = struct{}{}
-	t.origin.stats.Subscriptions.Add(1)
+	t.origin.stats.Subscriptions.Add(s.viewers())
 	s.beginLocked()
 	t.mergeLocked()
 	return s

@@ -8,7 +8,7 @@ type Stats struct {
 	Broadcasts    atomic.Int64 // gauge: paths with a route
 	Routes        atomic.Int64 // gauge
 	Tracks        atomic.Int64 // gauge: upstream requests that run
-	Subscriptions atomic.Int64 // gauge
+	Subscriptions atomic.Int64 // gauge: those that want groups
 
 	Groups       atomic.Int64 // groups that began
 	CachedGroups atomic.Int64 // gauge

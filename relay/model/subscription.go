@@ -55,7 +55,8 @@ type Options struct {
 
 // Subscription is one subscriber's share of a track.
 type Subscription struct {
-	track *track
+	track   *track
+	passive bool // Options.Passive at the start, which never changes
 
 	notify wake // something to look at
 
@@ -184,6 +185,14 @@ func (s *Subscription) End() (sequence uint64, ok bool) {
 // Ended is closed when End is known or the track failed.
 func (s *Subscription) Ended() <-chan struct{} { return s.track.ended }
 
+// viewers is what the subscription counts as: demand without groups is no viewer.
+func (s *Subscription) viewers() int64 {
+	if s.passive {
+		return 0
+	}
+	return 1
+}
+
 // Options returns the subscriber's wishes as they are now.
 func (s *Subscription) Options() Options {
 	s.track.mu.Lock()
@@ -228,7 +237,7 @@ func (s *Subscription) Close() {
 	}
 	s.waiting, s.open = nil, nil
 	delete(t.subs, s)
-	t.origin.stats.Subscriptions.Add(-1)
+	t.origin.stats.Subscriptions.Add(-s.viewers())
 	empty := len(t.subs) == 0
 	if empty && !t.stopped {
 		t.linger = time.AfterFunc(t.origin.cfg.UnsubscribeDelay, t.unused)

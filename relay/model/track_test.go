@@ -322,3 +322,17 @@ func TestAFailedTrackFailsItsOpenGroupsWithTheSameError(t *testing.T) {
 		t.Fatalf("the subscription ended with %v, want code 7", err)
 	}
 }
+
+func TestDemandWithoutGroupsCountsAsNoViewer(t *testing.T) {
+	o := NewOrigin(Config{})
+	_, passive := newSubscribed(t, o, Options{Passive: true})
+	sub := wantSubscription(t, o, Options{})
+	if n := o.Stats().Subscriptions.Load(); n != 1 {
+		t.Errorf("one viewer and one question about the track count as %d viewers, want 1", n)
+	}
+	passive.Close()
+	sub.Close()
+	if n := o.Stats().Subscriptions.Load(); n != 0 {
+		t.Errorf("%d viewers are left, want 0", n)
+	}
+}
