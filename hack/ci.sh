@@ -16,9 +16,10 @@ step() {
 }
 
 step hack/deps.sh ca-certificates curl procps chromium containerd runc containernetworking-plugins nftables iproute2 buildah
-nice -n 19 make cluster-build >"$log" 2>&1 &
+# A group of its own, so that a failure elsewhere ends the compilers too.
+setsid nice -n 19 make cluster-build >"$log" 2>&1 &
 kubernetes=$!
-trap 'kill $kubernetes 2>/dev/null || true' EXIT
+trap 'kill -- -$kubernetes 2>/dev/null || true' EXIT
 
 step hack/interop-deps.sh
 step make test-relay
