@@ -38,6 +38,7 @@ func TestUnknownStreamsAreResetAndNothingElse(t *testing.T) {
 			e want reset 1
 			alive
 		`)
+		synctest.Wait() // what it counts may come after what it sends
 		if got := s.counters.Unknown.Load(); got != 4 {
 			t.Fatalf("%d streams count as unknown, want 4", got)
 		}
@@ -316,6 +317,7 @@ func TestAGroupThatEndsInsideAFrameIsCutShort(t *testing.T) {
 		if code := session.StreamCode(err); code != 0x37 {
 			t.Fatalf("the viewer is told %v, code %#x, want 0x37", err, code)
 		}
+		synctest.Wait() // what it counts may come after what it sends
 		if got := s.counters.Malformed.Load(); got != 1 {
 			t.Fatalf("%d streams count as malformed, want 1", got)
 		}
@@ -530,6 +532,7 @@ func TestAnnouncementsOverTheLimitAreIgnored(t *testing.T) {
 			alive
 		`)
 		s.wantRoutes(t, "a", "b")
+		synctest.Wait() // what it counts may come after what it sends
 		if got := s.counters.Discarded.Load(); got != 1 {
 			t.Fatalf("%d announcements count as discarded, want 1", got)
 		}

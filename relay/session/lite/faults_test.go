@@ -150,6 +150,7 @@ func TestAGroupHeaderOverTheLimitHarmsItsStreamAlone(t *testing.T) {
 			g want stop 0
 			alive
 		`)
+		synctest.Wait() // what it counts may come after what it sends
 		if got := s.counters.Malformed.Load(); got != 1 {
 			t.Fatalf("%d streams count as malformed, want 1", got)
 		}
@@ -175,6 +176,7 @@ func TestAMessageThatCannotBeReadEndsItsStreamAlone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := server(t, row.version)
 				s.run("open bidi a\n a write " + row.write + "\n a want reset 0\n a want stop 0\n alive")
+				synctest.Wait() // what it counts may come after what it sends
 				if got := s.counters.Malformed.Load(); got != 1 {
 					t.Fatalf("%d streams count as malformed, want 1", got)
 				}
@@ -194,6 +196,7 @@ func TestATruncatedMessageEndsItsStreamAlone(t *testing.T) {
 			s.run(fmt.Sprintf("open bidi a\n a write %x\n a fin\n a want reset 0", whole[:n]))
 		}
 		s.run("alive")
+		synctest.Wait() // what it counts may come after what it sends
 		if got := s.counters.Malformed.Load(); got != int64(len(whole)-1) {
 			t.Fatalf("%d streams count as malformed, want %d", got, len(whole)-1)
 		}

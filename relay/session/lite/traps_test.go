@@ -474,6 +474,7 @@ func TestGroupsOfATrackThatIsNotAcceptedInTimeAreStopped(t *testing.T) {
 			g want stop 1
 			alive
 		`)
+		synctest.Wait() // what it counts may come after what it sends
 		if got := s.counters.Malformed.Load(); got != 0 {
 			t.Fatalf("%d streams count as malformed, want 0", got)
 		}
@@ -641,6 +642,7 @@ func TestAResetWithCodeZeroIsRoutine(t *testing.T) {
 			a reset 0
 			alive
 		`)
+		synctest.Wait() // what it counts may come after what it sends
 		if got := s.counters.Malformed.Load(); got != 0 {
 			t.Fatalf("%d streams count as malformed, want 0", got)
 		}
