@@ -81,8 +81,14 @@ func judgeCertificate(p pod, c preflight.Cert, now time.Time) verdict {
 		return isUnknown(v1alpha1.ReasonNoReport,
 			"%s: the certificate of Secret %q that it found when it started is valid %s; whether a newer one is served cannot be seen: after renewing, restart the pod to be sure",
 			p.where(), c.Secret, validity(c))
+	case p.ready() && c.NotAfter == nil:
+		return isTrue(v1alpha1.ReasonValid, "the pods serve the certificate of Secret %q, which came after they had started: how long it is valid is on their /statusz", c.Secret)
+	case p.ready() && now.Add(expiryWarning).After(*c.NotAfter):
+		return isFalse(v1alpha1.ReasonExpiringSoon,
+			"%s: the certificate of Secret %q that it found when it started is valid %s only; renew it, no restart is needed (a renewal since then shows here when the pod starts anew)",
+			p.where(), c.Secret, validity(c)).at(ends(c))
 	case p.ready():
-		return isTrue(v1alpha1.ReasonValid, "the pods serve the certificate of Secret %q; when they started it was valid %s", c.Secret, validity(c)).at(ends(c))
+		return isTrue(v1alpha1.ReasonValid, "the pods serve the certificate of Secret %q; when they started it was valid %s", c.Secret, validity(c)).at(c.NotAfter.Add(-expiryWarning))
 	case c.Err != "":
 		return isFalse(certificateReason(c.Err), "%s: %s", p.where(), certificateAdvice(c))
 	case c.NotAfter == nil:

@@ -27,7 +27,16 @@ func TestCertificateReady(t *testing.T) {
 	runConditionCases(t, certificate, []conditionCase{
 		{
 			name: "three pods serve one that ends in 60 days", status: trueStatus, reason: v1alpha1.ReasonValid,
-			message: []string{`Secret "tls"`, "until 2027-01-30T12:00:00Z"}, until: noon.Add(60 * day),
+			message: []string{`Secret "tls"`, "until 2027-01-30T12:00:00Z"}, until: noon.Add(46 * day),
+		},
+		{
+			name: "a ready pod whose certificate ends in 5 days", change: certPod(ready, preflight.Cert{Secret: "tls", NotAfter: end(5 * day)}),
+			status: falseStatus, reason: v1alpha1.ReasonExpiringSoon, until: noon.Add(5 * day),
+			message: []string{"pod demo-x on node n7", `Secret "tls"`, "renew it"},
+		},
+		{
+			name: "a ready pod that started before its Secret was there", change: certPod(ready, preflight.Cert{Secret: "tls", Err: preflight.ReasonSecretMissing}),
+			status: trueStatus, reason: v1alpha1.ReasonValid, message: []string{"came after they had started", "/statusz"},
 		},
 		{name: "no pod", change: func(o *observation) { o.pods = nil }, status: unknownStatus, reason: v1alpha1.ReasonPending},
 		{name: "preflight has not finished", change: func(o *observation) {
@@ -91,7 +100,7 @@ func TestCertificateReady(t *testing.T) {
 			p := newStartingPod("demo-aa", "n7")
 			setWaiting(&p.Status.InitContainerStatuses[0], "PodInitializing", "")
 			o.pods = readPods([]corev1.Pod{p, newPod("demo-b", "n1")})
-		}, status: trueStatus, reason: v1alpha1.ReasonValid, until: noon.Add(60 * day)},
+		}, status: trueStatus, reason: v1alpha1.ReasonValid, until: noon.Add(46 * day)},
 		{name: "self-signed and ready", change: func(o *observation) {
 			o.relay.Spec.TLS = v1alpha1.TLSSpec{Mode: v1alpha1.TLSSelfSigned}
 		}, status: trueStatus, reason: v1alpha1.ReasonSelfSigned},

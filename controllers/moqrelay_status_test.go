@@ -62,8 +62,8 @@ func TestTheStatusOfAHealthyRelay(t *testing.T) {
 	if len(s.Certificates) != 1 || s.Certificates[0].SHA256 != "c0ffee" || !slices.Equal(s.Certificates[0].DNSNames, []string{"relay.example.test"}) {
 		t.Errorf("certificates are %+v, want one of Secret tls", s.Certificates)
 	}
-	if !wake.Equal(noon.Add(60 * 24 * time.Hour)) {
-		t.Errorf("looked at again at %v, want the end of the certificate", wake)
+	if !wake.Equal(noon.Add(46 * 24 * time.Hour)) {
+		t.Errorf("looked at again at %v, want 14 days before the end of the certificate", wake)
 	}
 }
 

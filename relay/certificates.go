@@ -230,8 +230,27 @@ func (c *certificates) load() {
 		if before != nil {
 			c.reloads(true)
 		}
-		c.log.Info("certificate loaded", "directory", directory, "notAfter", served.pair.Leaf.NotAfter, "sha256", hex.EncodeToString(served.hash[:]))
+		c.logLoaded(directory, served)
 	}
+}
+
+// expiryWarning is how long before its end a certificate is warned of.
+const expiryWarning = 14 * 24 * time.Hour
+
+func (c *certificates) logLoaded(directory string, served *servedCertificate) {
+	leaf, now := served.pair.Leaf, time.Now()
+	write, text := c.log.Warn, ""
+	switch {
+	case now.After(leaf.NotAfter):
+		text = "the certificate has expired, clients will refuse it: renew it, no restart is needed"
+	case now.Before(leaf.NotBefore):
+		text = "the certificate is not valid yet, clients will refuse it until then"
+	case now.Add(expiryWarning).After(leaf.NotAfter):
+		text = "the certificate expires soon: renew it, no restart is needed"
+	default:
+		write, text = c.log.Info, "certificate loaded"
+	}
+	write(text, "directory", directory, "notBefore", leaf.NotBefore, "notAfter", leaf.NotAfter, "sha256", hex.EncodeToString(served.hash[:]))
 }
 
 // readCertificate returns before when the files have not changed.

@@ -36,6 +36,8 @@ func (s *Server) runDrain(ctx context.Context) error {
 	left := s.sessions.waitForNone(ctx)
 	if left > 0 && asked.Err() != nil {
 		s.log.Warn("drain was cut short; the sessions that did not leave are closed", "sessions", left)
+	} else if left > 0 && timeout == 0 {
+		s.log.Info("closed the open sessions: drain.timeoutSeconds is 0", "sessions", left)
 	} else if left > 0 {
 		s.log.Warn("drain timed out; the sessions that did not leave are closed", "sessions", left, "timeout", timeout.String())
 	} else {

@@ -108,6 +108,9 @@ func (p *Progress) tick() {
 func (p *Progress) Summary() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.began.IsZero() {
+		return "0 frames: nothing was watched or published yet"
+	}
 	lasted := time.Since(p.began)
 	return fmt.Sprintf("%s in %.1f s, %s", p.countsLocked(), lasted.Seconds(), bitrate(p.bytes, lasted))
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
 	"io"
 )
@@ -44,7 +43,7 @@ func (s *StreamReader) Varint(field string) (uint64, error) {
 		s.body = nil
 	}
 	if err := s.full(s.head[:1]); err != nil {
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { // itself: an error that wraps it is a lost connection's
 			return 0, io.EOF
 		}
 		return 0, fmt.Errorf("%s: %w", field, err)
@@ -82,7 +81,7 @@ func (s *StreamReader) Typed() (typ uint64, body []byte, err error) {
 		return 0, nil, err
 	}
 	body, err = s.Message()
-	if errors.Is(err, io.EOF) {
+	if err == io.EOF {
 		err = fmt.Errorf("message length: %w", io.ErrUnexpectedEOF)
 	}
 	return typ, body, err
@@ -95,7 +94,7 @@ func (s *StreamReader) End() error {
 	switch {
 	case err == nil:
 		return ErrLeftover
-	case errors.Is(err, io.EOF):
+	case err == io.EOF:
 		return nil
 	}
 	return err

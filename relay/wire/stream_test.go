@@ -206,3 +206,17 @@ func FuzzMessages(f *testing.F) {
 		}
 	})
 }
+
+func TestALostConnectionIsNoCleanEnd(t *testing.T) {
+	lost := fmt.Errorf("carrier lost: %w", io.EOF)
+	for name, read := range map[string]func(*StreamReader) error{
+		"Varint":  func(s *StreamReader) error { _, err := s.Varint("type"); return err },
+		"Message": func(s *StreamReader) error { _, err := s.Message(); return err },
+		"Typed":   func(s *StreamReader) error { _, _, err := s.Typed(); return err },
+		"End":     (*StreamReader).End,
+	} {
+		if err := read(NewStreamReader(iotest.ErrReader(lost), 0)); err == nil || err == io.EOF {
+			t.Errorf("%s: %v, want the loss and no clean end", name, err)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 )
@@ -89,7 +88,7 @@ func ReadVarint(r io.ByteReader) (uint64, error) {
 
 // insideMessage turns a clean end of the stream into the unexpected one that it is here.
 func insideMessage(err error) error {
-	if errors.Is(err, io.EOF) {
+	if err == io.EOF {
 		return io.ErrUnexpectedEOF
 	}
 	return err

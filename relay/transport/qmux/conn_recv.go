@@ -24,7 +24,8 @@ func (c *conn) receiveLoop() {
 			continue
 		}
 		if err != nil {
-			c.lost(fmt.Errorf("qmux: carrier lost: %w", err))
+			// Not wrapped: io.EOF of the carrier is no end of a stream.
+			c.lost(fmt.Errorf("qmux: carrier lost: %v", err))
 			return
 		}
 	}
@@ -46,7 +47,7 @@ func (c *conn) receive(r io.Reader) error {
 	switch {
 	case err == nil:
 		return violation(codeFrameEncoding, "a record is above %d bytes", limit)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case err == io.EOF, err == io.ErrUnexpectedEOF: // themselves: what wraps them is a lost carrier
 	default:
 		return err
 	}

@@ -527,8 +527,9 @@ func TestABareEndOfTheCarrierIsNoClose(t *testing.T) {
 		p := greeted(t, Draft02, false, released(Draft02))
 		p.close()
 		<-p.conn.Done()
-		if _, ok := errors.AsType[*transport.CloseError](p.conn.Err()); ok || !errors.Is(p.conn.Err(), io.EOF) {
-			t.Errorf("the end is %v, want the carrier's", p.conn.Err())
+		err := p.conn.Err()
+		if _, ok := errors.AsType[*transport.CloseError](err); ok || errors.Is(err, io.EOF) || err.Error() != "qmux: carrier lost: EOF" {
+			t.Errorf("the end is %v, want the carrier's loss, which is no end of a stream", err)
 		}
 		p.wantSent()
 	})

@@ -2,6 +2,7 @@ package transporttest
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -132,5 +133,8 @@ func wantLost(t *testing.T, err error) {
 	}
 	if got, ok := errors.AsType[*transport.CloseError](err); ok {
 		t.Fatalf("the lost carrier shows as %v, want an error that is no close", got)
+	}
+	if errors.Is(err, io.EOF) {
+		t.Fatalf("the lost carrier shows as %v, which reads as the clean end of a stream", err)
 	}
 }
