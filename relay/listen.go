@@ -52,18 +52,30 @@ const portTries = 32
 func (s *Server) Listen(ctx context.Context) (Addresses, error) {
 	if err := s.listenClients(ctx); err != nil {
 		s.sockets.close()
-		return Addresses{}, err
+		return Addresses{}, taken(err, "--listen")
 	}
 	if s.cfg.Status.Listen != "" {
 		var err error
 		if s.sockets.status, err = listenTCP(ctx, s.cfg.Status.Listen); err != nil {
 			s.sockets.close()
-			return Addresses{}, fmt.Errorf("status.listen: %w", err)
+			return Addresses{}, taken(fmt.Errorf("status.listen: %w", err), "--status-listen")
 		}
 	}
 	s.reportSocket()
+	if s.cfg.TLS.Mode == config.SelfSigned {
+		s.log.Info("the certificate is self-signed: clients that are given the http:// address fetch its hash themselves",
+			"address", "http://"+s.sockets.tcp.Addr().String())
+	}
 	s.ready.Store(s.certificates.loaded())
 	return s.addresses(), nil
+}
+
+// taken says what to do about an address that is in use.
+func taken(err error, flag string) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; another relay may have it: stop that one, or choose another address with %s", err, flag)
+	}
+	return err
 }
 
 func (s *Server) addresses() Addresses {

@@ -335,6 +335,8 @@ func (v *viewer) verdict(err, cause error) (Report, error) {
 		return *r, fmt.Errorf("the track ended after %d of %d frames", r.Frames, v.o.Frames)
 	case cause == errEnough && r.Frames == 0:
 		return *r, fmt.Errorf("no frame came within %v", v.o.Duration)
+	case v.joined.IsZero() && errors.Is(cause, context.Canceled):
+		return *r, fmt.Errorf("nothing was watched: broadcast %q was not announced", v.path)
 	case r.Ended, cause == errEnough, errors.Is(cause, context.Canceled):
 		return *r, nil
 	case cause != nil:
