@@ -61,7 +61,7 @@ type Report struct {
 
 // View watches a track until it is enough. It returns an error when it cannot
 // watch, when a byte is wrong or missing, or when the track ends before
-// [ViewOptions.Frames]. That ctx is done is no error.
+// [ViewOptions.Frames]. That ctx is done is no error once watching has begun.
 func View(ctx context.Context, o ViewOptions) (Report, error) {
 	path, err := model.ParsePath(o.Broadcast)
 	if err != nil {
