@@ -43,6 +43,7 @@ test-unit: test-relay test-operator ## Unit tests and fuzz seeds
 .PHONY: test-relay
 test-relay: ## The relay's, under the race detector, and the rules about the code
 	CGO_ENABLED=1 go test -race -shuffle=on -timeout 20m $(RELAY)
+	go test -run 'Alloc|Cost|Heap|Memory|Parked' ./relay/... # limits that the race detector would falsify
 	go test -count=1 ./test/arch
 
 .PHONY: test-operator
