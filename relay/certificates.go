@@ -239,7 +239,8 @@ const expiryWarning = 14 * 24 * time.Hour
 
 func (c *certificates) logLoaded(directory string, served *servedCertificate) {
 	leaf, now := served.pair.Leaf, time.Now()
-	write, text := c.log.Warn, ""
+	write := c.log.Warn
+	var text string
 	switch {
 	case now.After(leaf.NotAfter):
 		text = "the certificate has expired, clients will refuse it: renew it, no restart is needed"

@@ -64,7 +64,7 @@ func (s *Server) refusal(remote net.Addr) string {
 	limits := s.live.Load().Limits
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
-	reason := ""
+	var reason string
 	switch {
 	case s.draining.Load():
 		reason = "draining"

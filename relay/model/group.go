@@ -92,11 +92,11 @@ func newGroup(t *track, sequence uint64) *group {
 }
 
 // end closes the group: cleanly with a nil error. Only the first call counts.
-func (g *group) end(err error) bool {
+func (g *group) end(err error) {
 	g.mu.Lock()
 	if g.ended.Load() {
 		g.mu.Unlock()
-		return false
+		return
 	}
 	g.err = err
 	g.ended.Store(true)
@@ -107,7 +107,6 @@ func (g *group) end(err error) bool {
 	if g.begun.Load() == 0 {
 		g.announce()
 	}
-	return true
 }
 
 // speaks reports whether the group has a frame, or will have no more.

@@ -143,7 +143,7 @@ func TestABufferIsReusedWhenSmallAndLetGoWhenLarge(t *testing.T) {
 	if _, err := s.Message(); err != nil || cap(s.body) < 60000 {
 		t.Fatalf("a message of 60,000 bytes: %v", err)
 	}
-	if _, err := s.Message(); err != io.EOF || s.body != nil { //nolint:errorlint // the contract is io.EOF itself
+	if _, err := s.Message(); err != io.EOF || s.body != nil {
 		t.Errorf("while waiting for the next message: %v, holding %d bytes, want io.EOF and none", err, cap(s.body))
 	}
 }

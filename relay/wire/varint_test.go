@@ -68,7 +68,7 @@ func wantVarint(t *testing.T, b []byte, want uint64) {
 		if n == 0 {
 			wantErr = io.EOF
 		}
-		if _, err := ReadVarint(bytes.NewReader(b[:n])); err != wantErr { //nolint:errorlint // the contract is the value itself
+		if _, err := ReadVarint(bytes.NewReader(b[:n])); err != wantErr {
 			t.Errorf("ReadVarint(%x): %v, want %v", b[:n], err, wantErr)
 		}
 	}

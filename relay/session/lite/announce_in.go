@@ -57,7 +57,7 @@ func (s *Session) hear() {
 	if err != nil {
 		return
 	}
-	off := abandon(s.ctx, st, lite.StreamCancelled)
+	off := abandon(s.ctx, st)
 	err = s.hearStream(st)
 	off()
 	if err == nil || s.ctx.Err() != nil {

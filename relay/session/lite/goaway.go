@@ -33,7 +33,7 @@ func (s *Session) sayGoaway(uri string) {
 	if err != nil {
 		return
 	}
-	defer abandon(s.ctx, st, lite.StreamCancelled)()
+	defer abandon(s.ctx, st)()
 	msg := lite.Goaway{URI: uri}
 	b, err := msg.Append(wire.AppendVarint(nil, uint64(lite.BidiGoaway)), s.version)
 	if err != nil {

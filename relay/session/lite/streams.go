@@ -208,9 +208,9 @@ func untilEnd(in *wire.StreamReader) error {
 
 // abandon ends both directions of a stream when ctx is done, so that what is
 // blocked on it returns. The returned function calls it off.
-func abandon(ctx context.Context, st transport.Stream, code lite.StreamCode) (off func() bool) {
+func abandon(ctx context.Context, st transport.Stream) (off func() bool) {
 	return context.AfterFunc(ctx, func() {
-		st.Reset(uint64(code))
-		st.Stop(uint64(code))
+		st.Reset(uint64(lite.StreamCancelled))
+		st.Stop(uint64(lite.StreamCancelled))
 	})
 }

@@ -251,7 +251,7 @@ func (p *pull) request() error {
 		release()
 		return err
 	}
-	defer abandon(p.ctx, st, lite.StreamCancelled)()
+	defer abandon(p.ctx, st)()
 	err = p.subscribe(st)
 	release()
 	if err != nil {

@@ -68,7 +68,7 @@ func (p *pull) requestInfo() (info model.Info, end func(), err error) {
 	if err != nil {
 		return info, nil, err
 	}
-	off := abandon(p.ctx, st, lite.StreamCancelled)
+	off := abandon(p.ctx, st)
 	msg, err := p.askTrack(st)
 	if err != nil {
 		off()

@@ -303,7 +303,7 @@ func TestAnnouncementsOfUnknownTypesAreSkipped(t *testing.T) {
 	if want := (&Announce{Kind: AnnounceEnd, ID: 5}); err != nil || !reflect.DeepEqual(m, want) {
 		t.Errorf("read %+v, %v, want %+v", m, err, want)
 	}
-	if _, err := ReadAnnounce(s, Lite06); err != io.EOF { //nolint:errorlint // the contract is io.EOF itself
+	if _, err := ReadAnnounce(s, Lite06); err != io.EOF {
 		t.Errorf("at the end: %v, want io.EOF", err)
 	}
 }

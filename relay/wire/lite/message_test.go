@@ -134,7 +134,7 @@ func checkDecoding(t *testing.T, r row, b []byte, read reading) {
 // checkTruncation cuts the stream inside the message.
 func checkTruncation(t *testing.T, r row, b []byte, read reading) {
 	t.Helper()
-	if _, _, err := readRow(read, nil, r.v); err != io.EOF { //nolint:errorlint // the contract is io.EOF itself
+	if _, _, err := readRow(read, nil, r.v); err != io.EOF {
 		t.Errorf("no byte: %v, want io.EOF", err)
 	}
 	for n := 1; n < len(b); n++ {
@@ -172,7 +172,7 @@ func checkBombs(t *testing.T, v Version, front, body []byte, read reading) {
 	for n := range body {
 		bomb := wire.AppendVarint(body[:n:n], wire.MaxVarint)
 		bomb = append(bomb, body[n+1:]...)
-		readRow(read, join(front, uint64(len(bomb)), bomb), v) //nolint:errcheck // a plain number may be this large
+		readRow(read, join(front, uint64(len(bomb)), bomb), v)
 	}
 	// Each try takes a reader, a buffer of the body's size and an error, and
 	// ReadAll's 512 bytes.

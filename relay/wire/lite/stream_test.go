@@ -383,13 +383,13 @@ func appendParts(t *testing.T, r streamRow) (b []byte) {
 func checkControlStream(t *testing.T, r streamRow, b []byte) {
 	t.Helper()
 	got, err := readParts(r, b)
-	if err != io.EOF || !reflect.DeepEqual(got, r.parts) { //nolint:errorlint // the contract is io.EOF itself
+	if err != io.EOF || !reflect.DeepEqual(got, r.parts) {
 		t.Errorf("read %+v, %v, want %+v and io.EOF", got, err, r.parts)
 	}
 	boundaries := 0
 	for n := range b {
 		got, err := readParts(r, b[:n])
-		if err == io.EOF { //nolint:errorlint // the contract is io.EOF itself
+		if err == io.EOF {
 			boundaries++
 		} else if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%d bytes: %v, want an end of the stream", n, err)
