@@ -35,10 +35,10 @@ func degraded(o observation) verdict {
 	pods := serving(o.pods)
 	var until time.Time
 	for _, find := range []troubleFinder{imageArchitecture, imagePull, preflightFailed, outOfMemory, crashLoop, unschedulable} {
-		if v := firstTrouble(pods, find, o.now); v.status != "" {
-			return v.at(earlier(v.until, until))
-		} else {
-			until = earlier(until, v.until)
+		v := firstTrouble(pods, find, o.now)
+		until = earlier(until, v.until)
+		if v.status != "" {
+			return v.at(until)
 		}
 	}
 	if cert := certificate(o); invalidCertificate(cert) {

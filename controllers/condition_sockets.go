@@ -38,10 +38,9 @@ func socketBuffers(o observation) verdict {
 }
 
 func podBuffers(p pod, mode v1alpha1.SocketBuffersMode) verdict {
-	reason, what, sysctl, b := "", "receive", "net.core.rmem_max", p.report.RX
+	reason, what, sysctl, b := v1alpha1.ReasonReceiveBelowRequested, "receive", "net.core.rmem_max", p.report.RX
 	switch {
 	case belowRequest(p.report.RX):
-		reason = v1alpha1.ReasonReceiveBelowRequested
 	case belowRequest(p.report.TX):
 		reason, what, sysctl, b = v1alpha1.ReasonSendBelowRequested, "send", "net.core.wmem_max", p.report.TX
 	default:

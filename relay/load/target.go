@@ -194,8 +194,9 @@ func (l *link) dialTransport(ctx context.Context) (transport.Conn, error) {
 			u.Scheme = "ws"
 		}
 		return qmux.Dial(ctx, u.String(), &qmux.Config{Protocols: l.tokens(), Drafts: l.Drafts, TLS: l.pinned()})
+	default:
+		return nil, fmt.Errorf("transport %q: quic, webtransport and websocket are spoken", l.kind)
 	}
-	return nil, fmt.Errorf("transport %q: quic, webtransport and websocket are spoken", l.kind)
 }
 
 func (l *link) tokens() []string {

@@ -198,6 +198,8 @@ func (r Report) Exit(requirement config.BufferRequirement) int {
 		if requirement != config.Required {
 			return 0
 		}
+		return ExitCode
+	default:
+		return ExitCode
 	}
-	return ExitCode
 }
