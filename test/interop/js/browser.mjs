@@ -4,7 +4,8 @@
 //
 // Prints "first" when the page's viewer has its first frame, goes on when there is
 // a line on standard input, and prints "transports …", "versions …", the frames
-// that the viewer saw, and those that were published with 1 as the viewer.
+// that the viewer saw, and those that were published with 1 as the viewer. The page
+// stays open, and so publishing, until standard input ends: other viewers may be slower.
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
@@ -30,7 +31,8 @@ run(async () => {
 		const settled = (what) => page.waitForFunction(what, null, { timeout: 60_000 });
 		await settled(() => window.result || window.progress?.watched > 0);
 		say("first");
-		await stdinLines()();
+		const line = stdinLines();
+		await line();
 		await page.evaluate(() => window.proceed());
 		await settled(() => window.result);
 		await page.screenshot({ path: screenshot });
@@ -38,8 +40,9 @@ run(async () => {
 		if (result.error) throw new Error(`the page says: ${result.error}`);
 		say("transports", ...result.transports);
 		say("versions", ...result.versions);
-		for (const line of result.seen) say(line, 0);
-		for (const line of result.sent) say(line, 1);
+		for (const frame of result.seen) say(frame, 0);
+		for (const frame of result.sent) say(frame, 1);
+		while ((await line()) !== undefined);
 	} finally {
 		await context.close();
 		fs.rmSync(profile, { recursive: true, force: true });
