@@ -103,6 +103,21 @@ func TestGoAwayFaultsEndTheSession(t *testing.T) {
 	}
 }
 
+// Before 06 nothing says that there is one GOAWAY only, or who may name a URI.
+func TestGoAwayFaultsAreNoneBefore06(t *testing.T) {
+	scripted(t, func(t *testing.T, v lite.Version) {
+		said := make(chan string, 2)
+		s := newScript(t, v, Config{OnGoaway: func(uri string) { said <- uri }}, transport.PipeConfig{HasURI: true}, false)
+		s.opening(v)
+		s.run("open bidi a\n a write 05 | 02 01\"x\"\n a fin\n a want fin")
+		s.run("open bidi b\n b write 05 | 02 01\"y\"\n b fin\n b want fin\n alive")
+		if uri := <-said; uri != "x" || len(said) > 0 {
+			t.Fatalf("heard of %q and %d more, want x alone", uri, len(said))
+		}
+		s.run("open bidi c\n c write 05 | 6003 6001 \"" + strings.Repeat("x", 8193) + "\"\n c fin\n c want fin\n alive")
+	}, lite.Lite04, lite.Lite05)
+}
+
 func TestAMessageOverTheLimitEndsTheSessionByName(t *testing.T) {
 	bomb := "80010001" // a body of 65,537 bytes
 	rows := []struct {

@@ -1,9 +1,6 @@
 package lite
 
 import (
-	"fmt"
-
-	"github.com/moqrelay/operator/relay/model"
 	"github.com/moqrelay/operator/relay/transport"
 	"github.com/moqrelay/operator/relay/wire"
 	"github.com/moqrelay/operator/relay/wire/lite"
@@ -63,18 +60,26 @@ func (s *Session) serveGoaway(st transport.Stream, in *wire.StreamReader) error 
 	if msg.URI != "" && !s.conn.Info().Client && s.version >= lite.Lite06 {
 		return violation("GOAWAY: a client named a URI")
 	}
-	if s.goneAway.Swap(true) {
+	switch first := !s.goneAway.Swap(true); {
+	case first:
+		s.leavePeer(msg.URI)
+	case s.version >= lite.Lite06:
 		return violation("a second GOAWAY")
-	}
-	s.log.Info("the peer is going away", "uri", clip(msg.URI))
-	s.heard.reprice()
-	if s.cfg.OnGoaway != nil {
-		s.cfg.OnGoaway(msg.URI)
 	}
 	if err := untilEnd(in); err != nil {
 		return err
 	}
 	return st.Close()
+}
+
+// leavePeer acts on the peer's GOAWAY. [Session.Pull] and [Session.Fetch] refuse
+// from now on.
+func (s *Session) leavePeer(uri string) {
+	s.log.Info("the peer is going away", "uri", clip(uri))
+	s.heard.reprice()
+	if s.cfg.OnGoaway != nil {
+		s.cfg.OnGoaway(uri)
+	}
 }
 
 // clip shortens what a peer wrote for the log.
@@ -85,19 +90,3 @@ func clip(text string) string {
 	}
 	return text
 }
-
-// serveFetch refuses a FETCH that can be read.
-func (s *Session) serveFetch(in *wire.StreamReader) error {
-	body, err := message(in, "FETCH")
-	if err != nil {
-		return err
-	}
-	msg, err := lite.DecodeFetch(body, s.version)
-	if err != nil {
-		return err
-	}
-	s.counters.Refused.Add(1)
-	return fmt.Errorf("FETCH %q %q group %d: %w", msg.Broadcast, msg.Track, msg.Group, errNoFetch)
-}
-
-var errNoFetch = fmt.Errorf("not served: %w", model.ErrNotFound)

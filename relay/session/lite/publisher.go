@@ -117,15 +117,25 @@ func (s *Session) refused(err error) error {
 
 // subscribe asks the origin for a track on behalf of the peer.
 func (s *Session) subscribe(broadcast, track string, options model.Options) (*model.Subscription, model.Path, error) {
-	if err := s.awaitSetup(); err != nil {
+	path, err := s.readable(broadcast)
+	if err != nil {
 		return nil, "", err
-	}
-	path, err := s.absolute(broadcast)
-	if err != nil || s.cfg.Role == lite.RoleSubscriber {
-		return nil, "", model.ErrUnroutable
 	}
 	sub, err := s.cfg.Origin.Subscribe(path, track, s.identity(), options)
 	return sub, path, err
+}
+
+// readable is the path in the origin of a broadcast that the peer asks for: by
+// TRACK, SUBSCRIBE or FETCH. It fails where the peer may not have it.
+func (s *Session) readable(broadcast string) (model.Path, error) {
+	if err := s.awaitSetup(); err != nil {
+		return "", err
+	}
+	path, err := s.absolute(broadcast)
+	if err != nil || s.cfg.Role == lite.RoleSubscriber {
+		return "", model.ErrUnroutable
+	}
+	return path, nil
 }
 
 // delivery is one subscription of the peer while it runs.
