@@ -158,7 +158,8 @@ func (s *recording) Close() error {
 func (s *recording) Reset(code uint64) {
 	s.note(func() { s.c.ended += fmt.Sprintf("reset %#x", code) })
 }
-func (s *recording) Stopped() <-chan struct{} { return s.stopped }
+func (s *recording) Stopped() <-chan struct{}       { return s.stopped }
+func (s *recording) SetPriority(transport.Priority) {}
 
 func TestAHeaderGoesWithWhatFitsOnePacketAndElseAlone(t *testing.T) {
 	header := []byte{1, 2, 3}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -17,6 +18,8 @@ type PipeConfig struct {
 	Path, Origin string
 	// Client and Server say what each end grants the other.
 	Client, Server PipeGrant
+	// MaxDatagram is the largest datagram in bytes; 0: the pipe has none.
+	MaxDatagram int
 }
 
 // PipeGrant is what one end of a pipe lets the other do.
@@ -37,6 +40,9 @@ type PipeGrant struct {
 // sync.Cond and channels, so it may be used in a testing/synctest bubble.
 //
 // Write copies into the reader's window; the slice given to it is never changed.
+// Priorities decide who gets the connection's window where it is bounded; equals
+// that are incremental take turns of 16 KiB. Datagrams arrive in order and are
+// lost only when 128 wait unread.
 func Pipe(cfg PipeConfig) (client, server *PipeConn) {
 	mu := new(sync.Mutex)
 	client = newPipeConn(mu, cfg, cfg.Client, true)
@@ -50,13 +56,22 @@ type PipeConn struct {
 	mu   *sync.Mutex // the pipe's: both ends and all streams share it
 	peer *PipeConn
 
-	info    Info
-	grant   PipeGrant
-	bidi    pipeStreams // opened by this end
-	uni     pipeStreams // opened by this end
-	unread  int64       // bytes of the peer that wait in our connection window; guarded by mu
-	credit  *sync.Cond  // writers at this end wait for the peer's windows
-	halves  map[*pipeHalf]struct{}
+	info   Info
+	grant  PipeGrant
+	bidi   pipeStreams // opened by this end
+	uni    pipeStreams // opened by this end
+	unread int64       // bytes of the peer that wait in our connection window; guarded by mu
+	credit *sync.Cond  // writers at this end wait for the peer's windows
+	halves map[*pipeHalf]struct{}
+	opened uint64 // halves, ever; guarded by mu
+	turns  uint64 // of writers that took credit; guarded by mu
+	sent   uint64 // bytes of streams and datagrams; guarded by mu
+	stats  Stats  // as set by SetStats; guarded by mu
+
+	maxDatagram int
+	datagrams   [][]byte   // of the peer, not yet received; guarded by mu
+	datagram    *sync.Cond // receivers wait for one
+
 	done    chan struct{}
 	doneErr error // set before done is closed; guarded by mu
 }
@@ -81,6 +96,9 @@ func newPipeConn(mu *sync.Mutex, cfg PipeConfig, grant PipeGrant, client bool) *
 		credit: sync.NewCond(mu),
 		halves: make(map[*pipeHalf]struct{}),
 		done:   make(chan struct{}),
+
+		maxDatagram: cfg.MaxDatagram,
+		datagram:    sync.NewCond(mu),
 	}
 	if client {
 		c.info.Local, c.info.Remote = c.info.Remote, c.info.Local
@@ -198,6 +216,65 @@ func (c *PipeConn) Info() Info { return c.info }
 // Windows implements [Conn].
 func (c *PipeConn) Windows() Windows { return c.grant.Windows }
 
+// Stats implements [Conn]: bytes as they went through, the rest as SetStats said.
+func (c *PipeConn) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stats
+	s.BytesSent += c.sent
+	s.BytesReceived += c.peer.sent
+	return s
+}
+
+// SetStats sets what Stats returns; bytes that go through are added to it.
+func (c *PipeConn) SetStats(s Stats) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats = s
+}
+
+// maxPipeDatagrams is how many datagrams wait to be received.
+const maxPipeDatagrams = 128
+
+// MaxDatagram implements [Conn].
+func (c *PipeConn) MaxDatagram() int { return c.maxDatagram }
+
+// SendDatagram implements [Conn].
+func (c *PipeConn) SendDatagram(p []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.doneErr != nil:
+		return c.doneErr
+	case c.maxDatagram == 0:
+		return ErrNoDatagrams
+	case len(p) > c.maxDatagram:
+		return &DatagramTooLargeError{Max: c.maxDatagram}
+	}
+	c.sent += uint64(len(p))
+	if len(c.peer.datagrams) < maxPipeDatagrams {
+		c.peer.datagrams = append(c.peer.datagrams, bytes.Clone(p))
+		c.peer.datagram.Signal()
+	}
+	return nil
+}
+
+// ReceiveDatagram implements [Conn].
+func (c *PipeConn) ReceiveDatagram(ctx context.Context) ([]byte, error) {
+	if c.maxDatagram == 0 {
+		return nil, ErrNoDatagrams
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	none := func() bool { return len(c.datagrams) == 0 }
+	if err := c.waitLocked(ctx, c.datagram, none); err != nil {
+		return nil, err
+	}
+	p := c.datagrams[0]
+	c.datagrams = slices.Delete(c.datagrams, 0, 1)
+	return p, nil
+}
+
 // Close implements [Conn].
 func (c *PipeConn) Close(code uint64, reason string) {
 	reason = ClipReason(reason)
@@ -231,6 +308,7 @@ func (c *PipeConn) endLocked(err error) {
 		h.stopLocked()
 	}
 	c.credit.Broadcast()
+	c.datagram.Broadcast()
 	for _, s := range []*pipeStreams{&c.bidi, &c.uni} {
 		s.slots.Broadcast()
 		s.arrival.Broadcast()

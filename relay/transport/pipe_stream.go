@@ -21,6 +21,8 @@ func (s *pipeStream) Reset(code uint64)           { s.send.resetBy(code) }
 func (s *pipeStream) Stopped() <-chan struct{}    { return s.send.stopped }
 func (s *pipeStream) Read(p []byte) (int, error)  { return s.receive.read(p) }
 func (s *pipeStream) Stop(code uint64)            { s.receive.stopBy(code) }
+func (s *pipeStream) Aborted() <-chan struct{}    { return s.receive.aborted }
+func (s *pipeStream) SetPriority(p Priority)      { s.send.setPriority(p) }
 
 // pipeLink is what the halves of one stream share.
 type pipeLink struct {
@@ -51,6 +53,11 @@ func (l *pipeLink) finishLocked() {
 type pipeHalf struct {
 	from, to *PipeConn
 	link     *pipeLink
+	number   uint64 // in the order of opening
+
+	priority Priority
+	writing  bool   // a Write has bytes left
+	turn     uint64 // when it last took connection credit; the smallest is next among equals
 
 	waiting  bytes.Buffer // written, not yet read: at most the reader's window
 	readable *sync.Cond
@@ -61,10 +68,15 @@ type pipeHalf struct {
 	stop     *StreamError // by the reader, as the reader sees it
 	stopped  chan struct{}
 	isClosed bool // stopped is closed
+	aborted  chan struct{}
 }
 
 func newPipeHalf(from, to *PipeConn, link *pipeLink) *pipeHalf {
-	h := &pipeHalf{from: from, to: to, link: link, readable: sync.NewCond(from.mu), stopped: make(chan struct{})}
+	from.opened++
+	h := &pipeHalf{
+		from: from, to: to, link: link, number: from.opened, priority: DefaultPriority,
+		readable: sync.NewCond(from.mu), stopped: make(chan struct{}), aborted: make(chan struct{}),
+	}
 	from.halves[h] = struct{}{}
 	to.halves[h] = struct{}{}
 	return h
@@ -75,6 +87,8 @@ var errPipeWriteClosed = errors.New("write on a closed stream")
 func (h *pipeHalf) write(p []byte) (n int, err error) {
 	h.from.mu.Lock()
 	defer h.from.mu.Unlock()
+	h.writing = len(p) > 0
+	defer h.notWritingLocked()
 	for {
 		if err := h.writeErrLocked(); err != nil {
 			return n, err
@@ -88,23 +102,77 @@ func (h *pipeHalf) write(p []byte) (n int, err error) {
 			continue
 		}
 		h.waiting.Write(p[n : n+int(room)])
-		h.to.unread += room
+		h.takenLocked(room)
 		n += int(room)
 		h.link.announceLocked()
 		h.readable.Broadcast()
 	}
 }
 
-// roomLocked is how many bytes the reader's windows still take.
+// pipeQuantum is how much of the connection's credit one of several equals takes in its turn.
+const pipeQuantum = 16 << 10
+
+// roomLocked is how many bytes the reader's windows still take. The connection's
+// go to the best stream that could use them.
 func (h *pipeHalf) roomLocked() int64 {
-	room := int64(1 << 62)
+	room := h.streamRoomLocked()
+	w := h.to.grant.Windows.Connection
+	if w == 0 || room == 0 {
+		return room
+	}
+	for other := range h.from.halves {
+		if other == h || other.from != h.from || !other.writing || other.streamRoomLocked() == 0 {
+			continue
+		}
+		if other.beforeLocked(h) {
+			return 0
+		}
+		if other.priority == h.priority {
+			room = min(room, pipeQuantum)
+		}
+	}
+	return min(room, w-h.to.unread)
+}
+
+func (h *pipeHalf) streamRoomLocked() int64 {
 	if w := h.to.grant.Windows.Stream; w > 0 {
-		room = min(room, w-int64(h.waiting.Len()))
+		return w - int64(h.waiting.Len())
 	}
-	if w := h.to.grant.Windows.Connection; w > 0 {
-		room = min(room, w-h.to.unread)
+	return 1 << 62
+}
+
+// beforeLocked says whether h goes before other, of the same connection.
+func (h *pipeHalf) beforeLocked(other *pipeHalf) bool {
+	switch a, b := h.priority, other.priority; {
+	case a.Urgency != b.Urgency:
+		return a.Urgency < b.Urgency
+	case a.Incremental && b.Incremental && h.turn != other.turn:
+		return h.turn < other.turn
 	}
-	return room
+	return h.number < other.number
+}
+
+// takenLocked notes that n bytes of the reader's windows were taken.
+func (h *pipeHalf) takenLocked(n int64) {
+	h.to.unread += n
+	h.from.turns++
+	h.turn = h.from.turns
+	h.from.sent += uint64(n)
+	h.from.credit.Broadcast() // it is another's turn
+}
+
+// notWritingLocked leaves the credit to others.
+func (h *pipeHalf) notWritingLocked() {
+	h.writing = false
+	h.from.credit.Broadcast()
+}
+
+func (h *pipeHalf) setPriority(p Priority) {
+	p.Urgency = min(p.Urgency, MaxUrgency)
+	h.from.mu.Lock()
+	defer h.from.mu.Unlock()
+	h.priority = p
+	h.from.credit.Broadcast()
 }
 
 func (h *pipeHalf) writeErrLocked() error {
@@ -144,6 +212,7 @@ func (h *pipeHalf) resetBy(code uint64) {
 		return
 	}
 	h.reset = &StreamError{Code: code}
+	close(h.aborted)
 	h.link.announceLocked()
 	h.dropLocked()
 	h.readable.Broadcast()

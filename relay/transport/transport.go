@@ -2,9 +2,12 @@ package transport
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"time"
 )
 
 // Conn is one peer's connection: many streams in both directions, each with its
@@ -28,6 +31,21 @@ type Conn interface {
 	Info() Info
 	// Windows returns what this endpoint grants its peer. It never changes.
 	Windows() Windows
+	// Stats returns the connection's figures of now. It is cheap enough for ten
+	// calls a second and session, and works after the end.
+	Stats() Stats
+	// MaxDatagram is how many bytes a datagram to the peer may have now; it may
+	// grow while the path is explored. 0: this connection has no datagrams.
+	MaxDatagram() int
+	// SendDatagram sends p, which is not kept, unreliably and ahead of all
+	// streams. It waits only while the transport's own short queue is full, which
+	// the congestion control empties. It fails with a [*DatagramTooLargeError], or
+	// with [ErrNoDatagrams].
+	SendDatagram(p []byte) error
+	// ReceiveDatagram returns the next datagram of the peer. Those that come while
+	// nobody asks wait in a short queue, and are dropped when it is full. It fails
+	// with [ErrNoDatagrams] at once where there will be none.
+	ReceiveDatagram(ctx context.Context) ([]byte, error)
 	// Close ends the connection with an application error code and a reason
 	// that the peer may show to a person (at most 1,024 bytes are sent). Only
 	// the first call counts. It does not wait for the peer.
@@ -55,6 +73,9 @@ type Info struct {
 	Origin string
 	// Local and Remote are the addresses at the start of the connection.
 	Local, Remote net.Addr
+	// Certificates are the client's, the leaf first, at a server whose TLS has
+	// verified them; empty where none were given, asked for or verified.
+	Certificates []*x509.Certificate
 }
 
 // Kind names a transport in logs, metrics and configuration.
@@ -91,6 +112,11 @@ type SendStream interface {
 	// be called together with Write, and after Close it does nothing that the
 	// peer could miss bytes by.
 	Reset(code uint64)
+	// SetPriority says when the bytes of this stream go, from now on. It may be
+	// called from any goroutine at any time, also while Write blocks; a stream
+	// begins with [DefaultPriority]. Bytes that the carrier has taken keep their
+	// place.
+	SetPriority(Priority)
 	// Stopped is closed when the peer no longer wants the stream (STOP_SENDING),
 	// the stream was reset, or the connection ended. After Close it says nothing
 	// more: it is closed too, at the latest once the peer has everything.
@@ -106,12 +132,67 @@ type ReceiveStream interface {
 	// been read; a blocked Read returns. It may be called together with Read.
 	// After the peer's FIN was read it does nothing.
 	Stop(code uint64)
+	// Aborted is closed when the peer's reset has arrived, though nobody reads and
+	// bytes are left to be read: the next Read returns it. nil where the transport
+	// cannot tell. It says nothing of FIN, nor of the connection's end, and may stay
+	// silent on a reset that follows the FIN or our Stop.
+	Aborted() <-chan struct{}
 }
 
 // Stream is a bidirectional stream.
 type Stream interface {
 	SendStream
 	ReceiveStream
+}
+
+// Priority says when the bytes of a stream go, relative to the other streams of
+// its connection. It orders nothing where the carrier has room for all.
+type Priority struct {
+	// Urgency is 0 to 7, larger means 7. A stream with data that may be sent goes
+	// before every stream of a larger number.
+	Urgency uint8
+	// Incremental streams of one urgency take turns; others go one after the
+	// other, of one kind the one opened first first.
+	Incremental bool
+}
+
+// DefaultPriority is what a stream has until SetPriority.
+var DefaultPriority = Priority{Urgency: 3, Incremental: true}
+
+// MaxUrgency is the last urgency of a [Priority].
+const MaxUrgency = 7
+
+// Stats are figures of one connection since its start. What a transport does
+// not know is 0.
+type Stats struct {
+	// RTT is the smoothed round-trip time; 0: unknown.
+	RTT time.Duration
+	// Bitrate is what the connection could send now, in bits per second: the
+	// congestion window per round trip; 0: unknown. A sender that was never in
+	// need of more has a small window, so it may be far above this.
+	Bitrate int64
+	// BytesSent and BytesReceived count what the carrier moved, repetitions and
+	// the transport's own bytes included, the layers below not.
+	BytesSent, BytesReceived uint64
+	// PacketsSent, PacketsReceived and PacketsLost count packets where the
+	// transport has them. A packet thought lost may still arrive, so the last one
+	// may also fall.
+	PacketsSent, PacketsReceived, PacketsLost uint64
+}
+
+// ErrNoDatagrams says that a connection has no datagrams: its transport has
+// none, or the peer wants none.
+var ErrNoDatagrams = errors.New("this connection has no datagrams")
+
+// DatagramTooLargeError says that a datagram does not fit; nothing was sent.
+type DatagramTooLargeError struct {
+	// Max is how many bytes would have fitted.
+	Max int
+}
+
+// Error names the limit.
+func (e *DatagramTooLargeError) Error() string {
+	return fmt.Sprintf("datagram too large: at most %d bytes fit", e.Max)
 }
 
 // StreamError is the end of one half of a stream by a code.

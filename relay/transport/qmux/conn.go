@@ -3,6 +3,7 @@ package qmux
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/moqrelay/operator/relay/transport"
@@ -23,6 +24,8 @@ type conn struct {
 	readDone chan struct{} // closed when the reader has ended
 	done     chan struct{} // closed when the connection has ended
 
+	bytesSent, bytesReceived atomic.Uint64 // of whole records
+
 	mu   sync.Mutex
 	work sync.Cond // the writer waits for something to send
 
@@ -40,7 +43,7 @@ type conn struct {
 	credit  credit    // bytes that the peer grants
 
 	control  control
-	ready    fifo[*stream] // have data and stream credit, each once; the front is next
+	ready    schedule // have data and stream credit, each once
 	pings    pings
 	liveness liveness
 }
@@ -121,6 +124,17 @@ func (c *conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
+}
+
+// MaxDatagram is 0: moq-lite forbids publishers datagrams on this transport,
+// which would deliver them late instead of dropping them.
+func (c *conn) MaxDatagram() int                                { return 0 }
+func (c *conn) SendDatagram([]byte) error                       { return transport.ErrNoDatagrams }
+func (c *conn) ReceiveDatagram(context.Context) ([]byte, error) { return nil, transport.ErrNoDatagrams }
+
+// Stats counts records in bytes; the rest is the kernel's, where it tells.
+func (c *conn) Stats() transport.Stats {
+	return transport.Stats{BytesSent: c.bytesSent.Load(), BytesReceived: c.bytesReceived.Load()}
 }
 
 func (c *conn) Close(code uint64, reason string) {
@@ -228,7 +242,7 @@ func (c *conn) lost(err error) {
 
 // newStreamLocked adds a stream, with the credit of both sides' parameters.
 func (c *conn) newStreamLocked(id uint64, ours bool) *stream {
-	s := &stream{conn: c, id: id, local: ours}
+	s := &stream{conn: c, id: id, local: ours, priority: transport.DefaultPriority}
 	s.changed.L = &c.mu
 	switch {
 	case kindOf(id) == uni && ours:

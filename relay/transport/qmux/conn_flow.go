@@ -1,5 +1,7 @@
 package qmux
 
+import "slices"
+
 // A window is credit that we grant: bytes of a stream, bytes of the connection,
 // or streams of one kind. consumed <= used <= limit always holds.
 type window struct {
@@ -139,6 +141,14 @@ func (q *fifo[T]) push(v T) {
 		q.items, q.head = q.items[:n], 0
 	}
 	q.items = append(q.items, v)
+}
+
+// remove forgets all that match; it looks at each.
+func (q *fifo[T]) remove(match func(T) bool) {
+	kept := slices.DeleteFunc(q.items[q.head:], match)
+	if q.items = q.items[:q.head+len(kept)]; len(kept) == 0 {
+		q.items, q.head = q.items[:0], 0
+	}
 }
 
 // front is the next that pop returns; there must be one.

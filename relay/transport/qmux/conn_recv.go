@@ -51,6 +51,7 @@ func (c *conn) receive(r io.Reader) error {
 	default:
 		return err
 	}
+	c.bytesReceived.Add(uint64(n))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -214,7 +215,7 @@ func (c *conn) resetLocked(f frame) error {
 		keep = f.reliable - read
 	}
 	if !s.discard {
-		s.recvErr = &transport.StreamError{Code: f.code, Remote: true}
+		s.abortedLocked(&transport.StreamError{Code: f.code, Remote: true})
 	}
 	dropped := s.unread.cut(int(min(keep, uint64(s.unread.len))))
 	s.endReceiveLocked()

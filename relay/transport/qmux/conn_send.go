@@ -68,6 +68,7 @@ func (c *conn) sendNext() error {
 	b, what := c.next(buf[:room])
 	switch what {
 	case sendRecord:
+		c.bytesSent.Add(uint64(len(b) - room))
 		return c.carrier.send(b)
 	case sendPing:
 		return c.pinger.ping()

@@ -23,7 +23,8 @@ type stream struct {
 
 	// The half that we send. pending is not empty only while Write waits.
 	pending   []byte
-	isReady   bool   // in conn.ready
+	priority  transport.Priority
+	isReady   bool   // in conn.ready, in the queue of priority
 	announced bool   // a frame of it was sent, so the peer knows it
 	credit    credit // used is the offset: how much was sent
 	sendErr   error  // Close, Reset or the peer's STOP_SENDING
@@ -35,7 +36,9 @@ type stream struct {
 	// The half that we receive.
 	window    window // used is the offset: how much has arrived
 	unread    unread
-	recvErr   error // the peer's reset or our Stop
+	recvErr   error         // the peer's reset or our Stop
+	wasReset  bool          // by the peer, before our Stop
+	aborted   chan struct{} // made when asked for
 	stopCode  uint64
 	discard   bool // Stop: drop what still arrives
 	recvEnded bool // FIN or RESET_STREAM has arrived
@@ -125,6 +128,41 @@ func (s *stream) Stopped() <-chan struct{} {
 		}
 	}
 	return s.stopped
+}
+
+func (s *stream) Aborted() <-chan struct{} {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	if s.aborted == nil {
+		s.aborted = make(chan struct{})
+		if s.wasReset {
+			close(s.aborted)
+		}
+	}
+	return s.aborted
+}
+
+// abortedLocked notes the peer's reset.
+func (s *stream) abortedLocked(e *transport.StreamError) {
+	s.recvErr, s.wasReset = e, true
+	if s.aborted != nil {
+		close(s.aborted)
+	}
+}
+
+// SetPriority moves the stream to where it now belongs, if it waits for its turn.
+func (s *stream) SetPriority(p transport.Priority) {
+	p.Urgency = min(p.Urgency, transport.MaxUrgency)
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.isReady && p != s.priority {
+		c.ready.remove(s)
+		s.priority = p
+		c.ready.push(s)
+		return
+	}
+	s.priority = p
 }
 
 // stopLocked closes Stopped and wakes Read and Write.

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -69,9 +71,18 @@ func Accept(w http.ResponseWriter, r *http.Request, cfg *Config) (transport.Conn
 		Kind: transport.WebSocket, Protocol: s.Protocol, HasURI: true,
 		Path: r.URL.RequestURI(), Origin: r.Header.Get("Origin"),
 		Local: tap.conn.LocalAddr(), Remote: tap.conn.RemoteAddr(),
+		Certificates: clientCertificates(r.TLS),
 	})
 	c.start()
 	return c, nil
+}
+
+// clientCertificates are what TLS has verified; state is nil without TLS.
+func clientCertificates(state *tls.ConnectionState) []*x509.Certificate {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return nil
+	}
+	return state.PeerCertificates
 }
 
 // A RefusedError is an upgrade request that was answered with an HTTP status.

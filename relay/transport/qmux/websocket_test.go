@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -184,7 +185,7 @@ func TestInfoSaysHowTheConnectionCameAbout(t *testing.T) {
 		t.Errorf("addresses are %v and %v at the server, %v and %v at the client", s.Local, s.Remote, c.Local, c.Remote)
 	}
 	s.Local, s.Remote = want.Local, want.Remote
-	if s != want {
+	if !reflect.DeepEqual(s, want) {
 		t.Errorf("the server's is %+v, want %+v", s, want)
 	}
 	if server.(*conn).draft != Draft01 || client.(*conn).draft != Draft01 {

@@ -2,6 +2,8 @@ package quic
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 
 	"github.com/quic-go/quic-go"
 
@@ -47,20 +49,30 @@ func (f *facts) Info() transport.Info { return f.info }
 // Windows implements [transport.Conn].
 func (f *facts) Windows() transport.Windows { return f.windows }
 
+// clientCertificates are what TLS has verified, at the server.
+func clientCertificates(state tls.ConnectionState) []*x509.Certificate {
+	if len(state.VerifiedChains) == 0 {
+		return nil
+	}
+	return state.PeerCertificates
+}
+
 // nativeConn is a native QUIC connection.
 type nativeConn struct {
 	facts
 	ending
+	datagrams
 	quic *quic.Conn
 }
 
 var _ transport.Conn = (*nativeConn)(nil)
 
 func newNativeConn(conn *quic.Conn, windows transport.Windows, client bool) *nativeConn {
+	state := conn.ConnectionState()
 	c := &nativeConn{
 		facts: facts{windows: windows, info: transport.Info{
 			Kind:     transport.QUIC,
-			Protocol: conn.ConnectionState().TLS.NegotiatedProtocol,
+			Protocol: state.TLS.NegotiatedProtocol,
 			Client:   client,
 			Local:    conn.LocalAddr(),
 			Remote:   conn.RemoteAddr(),
@@ -68,9 +80,19 @@ func newNativeConn(conn *quic.Conn, windows transport.Windows, client bool) *nat
 		ending: newEnding(),
 		quic:   conn,
 	}
+	if !client {
+		c.info.Certificates = clientCertificates(state.TLS)
+	}
+	c.datagrams = datagrams{
+		conn: conn, enabled: hasDatagrams(conn),
+		send: conn.SendDatagram, receive: conn.ReceiveDatagram, ending: &c.ending,
+	}
 	context.AfterFunc(conn.Context(), func() { c.end(nativeEnd(context.Cause(conn.Context()))) })
 	return c
 }
+
+// Stats implements [transport.Conn].
+func (c *nativeConn) Stats() transport.Stats { return statsOf(c.quic) }
 
 // OpenStream implements [transport.Conn].
 func (c *nativeConn) OpenStream(ctx context.Context) (transport.Stream, error) {

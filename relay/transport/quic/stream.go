@@ -93,6 +93,13 @@ func (s *sendStream[C]) Reset(code uint64) {
 // not at all for a stream that was reset or stopped meanwhile.
 var longAgo = time.Unix(1, 0)
 
+// SetPriority implements [transport.SendStream].
+func (s *sendStream[C]) SetPriority(p transport.Priority) {
+	if str, ok := s.str.(interface{ SetPriority(int8, bool) }); ok {
+		str.SetPriority(int8(min(p.Urgency, transport.MaxUrgency)), p.Incremental)
+	}
+}
+
 // Stopped implements [transport.SendStream].
 func (s *sendStream[C]) Stopped() <-chan struct{} { return s.str.Context().Done() }
 
@@ -121,6 +128,9 @@ func (s *receiveStream[C]) Stop(code uint64) {
 	s.str.CancelRead(toCode[C](code))
 	_ = s.str.SetReadDeadline(longAgo)
 }
+
+// Aborted implements [transport.ReceiveStream].
+func (s *receiveStream[C]) Aborted() <-chan struct{} { return nil }
 
 type stream[C errorCode] struct {
 	sendStream[C]

@@ -74,6 +74,8 @@ func (l *Listener) request(r *http.Request) (info transport.Info, status int) {
 		Origin: r.Header.Get("Origin"),
 		Local:  r.Context().Value(http.LocalAddrContextKey).(net.Addr),
 		Remote: r.Context().Value(http3.RemoteAddrContextKey).(net.Addr),
+
+		Certificates: clientCertificates(*r.TLS),
 	}
 	if !l.originAllowed(info.Origin) {
 		return info, http.StatusForbidden

@@ -23,6 +23,7 @@ const lingerTime = time.Second
 type webConn struct {
 	facts
 	ending
+	datagrams
 	session *webtransport.Session
 	quic    *quic.Conn
 }
@@ -35,6 +36,10 @@ func newWebConn(session *webtransport.Session, conn *quic.Conn, windows transpor
 		ending:  newEnding(),
 		session: session,
 		quic:    conn,
+	}
+	c.datagrams = datagrams{
+		conn: conn, enabled: hasDatagrams(conn), head: 1, // a quarter of stream 0's id
+		send: session.SendDatagram, receive: session.ReceiveDatagram, ending: &c.ending,
 	}
 	context.AfterFunc(session.Context(), func() { c.end(c.sessionEnd()) })
 	return c
@@ -65,6 +70,9 @@ func (c *webConn) sessionEnd() error {
 func (c *webConn) closeCarrier() {
 	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
 }
+
+// Stats implements [transport.Conn].
+func (c *webConn) Stats() transport.Stats { return statsOf(c.quic) }
 
 // OpenStream implements [transport.Conn].
 func (c *webConn) OpenStream(ctx context.Context) (transport.Stream, error) {
