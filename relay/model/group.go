@@ -145,7 +145,7 @@ func (g *group) attach(r *Reader, from uint64) error {
 	g.attached[r] = struct{}{}
 	g.hadOne = true
 	g.readers.Add(1)
-	r.chunk, r.block, r.frame, r.start = g.head, g.index, from, from
+	r.chunk, r.block, r.frame, r.start, r.whole = g.head, g.index, from, from, from
 	switch {
 	case from == g.first:
 		r.pos.Store(g.front)

@@ -26,6 +26,7 @@ type Reader struct {
 	block *block       // at or before frame
 	frame uint64       // the next frame that NextFrame gives
 	start uint64       // the first frame it gives
+	whole uint64       // frames below it were taken, as far as Frames has counted
 	rest  int64        // payload bytes of the current frame that are not taken
 	bound uint64       // frames from this index on are not wanted; 0 = no bound
 	last  int64        // log offset where frame bound-1 ends, once known
@@ -45,6 +46,23 @@ func (r *Reader) Sequence() uint64 { return r.group.sequence }
 
 // First is the index of the first frame that the reader gives.
 func (r *Reader) First() uint64 { return r.start }
+
+// Frames is how many frames the transport has taken whole so far. Only the
+// goroutine that reads may ask.
+func (r *Reader) Frames() int {
+	if r.block == nil {
+		r.block = r.group.firstBlock()
+	}
+	begun, pos := r.group.begun.Load(), r.pos.Load()
+	for !r.seek && r.whole < begun {
+		b, f := r.block.find(r.whole)
+		if f.end > pos {
+			break
+		}
+		r.block, r.whole = b, r.whole+1
+	}
+	return int(r.whole - r.start)
+}
 
 // Next waits for bytes and returns all that is committed and contiguous, in the
 // stored form: frames of a timestamp delta (zigzag varint), a length (varint)
