@@ -252,9 +252,10 @@ func (s *sinkStream) Write(p []byte) (int, error) {
 	s.c.bytes.Add(int64(len(p)))
 	return len(p), nil
 }
-func (s *sinkStream) Close() error             { return nil }
-func (s *sinkStream) Reset(uint64)             {}
-func (s *sinkStream) Stopped() <-chan struct{} { return s.stopped }
+func (s *sinkStream) Close() error                   { return nil }
+func (s *sinkStream) Reset(uint64)                   {}
+func (s *sinkStream) SetPriority(transport.Priority) {}
+func (s *sinkStream) Stopped() <-chan struct{}       { return s.stopped }
 
 // room is 100 viewers of one track, all of one version.
 type room struct {
