@@ -396,13 +396,19 @@ func server(t *testing.T, v lite.Version) *script {
 // the session's Announce stream.
 func (s *script) opening(v lite.Version) {
 	s.t.Helper()
+	s.openingOf(v, "07")
+}
+
+// openingOf is opening for a peer with another hop id.
+func (s *script) openingOf(v lite.Version, hop string) {
+	s.t.Helper()
 	if v.HasSetup() {
 		s.run(`
 			accept uni setup
 			setup want 01 | 04 01 05 01 0a   # SETUP, one parameter: Hop 10
 			setup want fin
 			open uni mine
-			mine write 01 | 04 01 05 01 07   # Hop 7
+			mine write 01 | 04 01 05 01 ` + hop + `   # Hop
 			mine fin
 		`)
 	}
