@@ -4,13 +4,14 @@
 // Read in this order:
 //
 //   - [AppendVarint], [ParseVarint], [VarintLen], [ReadVarint]: QUIC integers.
+//     A [Form] is the choice between them and the integers of newer drafts.
 //   - [Reader] takes one message body apart, field by field, and keeps the first
 //     failure, so that a decoder is one line per field. [Writer] is its twin.
 //   - [StreamReader] takes whole messages off a stream. It never reads past the
 //     message it returns, because other bytes may follow that someone else
 //     reads; its memory grows with the bytes that arrive, never with a length
 //     that a peer merely declared.
-//   - [ParseMessage] does the same with bytes that are already in memory.
+//   - [Form.Message] does the same with bytes that are already in memory.
 //
 // # Two ways to ask for more
 //

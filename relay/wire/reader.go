@@ -9,6 +9,9 @@ import (
 // stays: every later call returns a zero value, and [Reader.Close] reports the
 // failure under the name of the field where it happened.
 type Reader struct {
+	// Form is how its numbers are written.
+	Form Form
+
 	b   []byte
 	err error
 }
@@ -17,9 +20,20 @@ type Reader struct {
 // [Reader.Rest] return parts of b itself.
 func NewReader(b []byte) *Reader { return &Reader{b: b} }
 
-// Varint reads a varint.
+// Varint reads a number in the reader's form. More than [MaxVarint], which the
+// form [LeadingOnes] can hold, is [ErrTooLong].
 func (r *Reader) Varint(field string) uint64 {
-	v, n := ParseVarint(r.b)
+	v := r.Number(field)
+	if v > MaxVarint {
+		r.fail(field, fmt.Errorf("%w: %d is over 2^62-1", ErrTooLong, v))
+		return 0
+	}
+	return v
+}
+
+// Number reads a number in the reader's form, whatever its size.
+func (r *Reader) Number(field string) uint64 {
+	v, n := r.Form.Parse(r.b)
 	if n == 0 {
 		r.fail(field, ErrTruncated)
 		return 0

@@ -20,9 +20,11 @@ type StreamReader struct {
 	// Limit is the most bytes that a message's body may have. It may be changed
 	// between calls.
 	Limit int
+	// Form is how the stream's numbers are written.
+	Form Form
 
 	r    io.Reader
-	head [MaxVarintLen]byte
+	head [MaxLeadingOnesLen]byte
 	body []byte // reused from message to message
 }
 
@@ -48,11 +50,11 @@ func (s *StreamReader) Varint(field string) (uint64, error) {
 		}
 		return 0, fmt.Errorf("%s: %w", field, err)
 	}
-	n := varintSize(s.head[0])
+	n := s.Form.size(s.head[0])
 	if err := s.full(s.head[1:n]); err != nil {
 		return 0, fmt.Errorf("%s: %w", field, insideMessage(err))
 	}
-	v, _ := ParseVarint(s.head[:n])
+	v, _ := s.Form.Parse(s.head[:n])
 	return v, nil
 }
 
@@ -131,12 +133,12 @@ func (s *StreamReader) full(p []byte) error {
 	return err
 }
 
-// ParseMessage is [StreamReader.Message] for bytes in memory: it returns the
+// Message is [StreamReader.Message] for bytes in memory: it returns the
 // body at the start of b and the bytes that length and body take. n is 0 with a
 // nil error when b ends too early. A declared length over limit is [ErrTooLong]
 // as soon as it can be read.
-func ParseMessage(b []byte, limit int) (body []byte, n int, err error) {
-	size, n := ParseVarint(b)
+func (f Form) Message(b []byte, limit int) (body []byte, n int, err error) {
+	size, n := f.Parse(b)
 	switch {
 	case n == 0:
 		return nil, 0, nil

@@ -161,21 +161,21 @@ func TestEndTellsAFinFromMoreBytes(t *testing.T) {
 	}
 }
 
-func TestParseMessageAsksForMoreUntilTheBodyIsThere(t *testing.T) {
+func TestMessageAsksForMoreUntilTheBodyIsThere(t *testing.T) {
 	in := []byte("\x40\x03abcd")
 	for n := range 5 {
-		if body, used, err := ParseMessage(in[:n], 3); body != nil || used != 0 || err != nil {
+		if body, used, err := QUIC.Message(in[:n], 3); body != nil || used != 0 || err != nil {
 			t.Errorf("%d bytes: %q, %d, %v, want to be asked for more", n, body, used, err)
 		}
 	}
-	body, used, err := ParseMessage(in, 3)
+	body, used, err := QUIC.Message(in, 3)
 	if string(body) != "abc" || used != 5 || err != nil || &body[0] != &in[2] {
 		t.Errorf("%q, %d, %v, want abc and 5, without a copy", body, used, err)
 	}
-	if _, used, err := ParseMessage(in[:2], 2); !errors.Is(err, ErrTooLong) || used != 0 {
+	if _, used, err := QUIC.Message(in[:2], 2); !errors.Is(err, ErrTooLong) || used != 0 {
 		t.Errorf("over the limit: %d, %v, want too long at once", used, err)
 	}
-	if body, used, err := ParseMessage([]byte{0}, 0); len(body) != 0 || used != 1 || err != nil {
+	if body, used, err := QUIC.Message([]byte{0}, 0); len(body) != 0 || used != 1 || err != nil {
 		t.Errorf("an empty message: %q, %d, %v, want nothing and 1", body, used, err)
 	}
 }
@@ -192,7 +192,7 @@ func FuzzMessages(f *testing.F) {
 		rest := in
 		for {
 			body, err := s.Message()
-			parsed, n, parseErr := ParseMessage(rest, limit)
+			parsed, n, parseErr := QUIC.Message(rest, limit)
 			if err != nil {
 				if n != 0 || errors.Is(err, ErrTooLong) != (parseErr != nil) {
 					t.Fatalf("read %v, parsed %q, %d, %v", err, parsed, n, parseErr)

@@ -8,6 +8,9 @@ import (
 // A Writer appends a message to a buffer of the caller. The first failure
 // stays, and [Writer.Close] reports it under the name of the field.
 type Writer struct {
+	// Form is how its numbers are written.
+	Form Form
+
 	b     []byte
 	start int // length of the caller's bytes
 	err   error
@@ -16,13 +19,13 @@ type Writer struct {
 // NewWriter returns a Writer that appends to b, which may be nil.
 func NewWriter(b []byte) *Writer { return &Writer{b: b, start: len(b)} }
 
-// Varint appends v in its shortest form; more than [MaxVarint] is [ErrTooLong].
+// Varint appends v in as few bytes as the writer's form has for it; more than [MaxVarint] is [ErrTooLong].
 func (w *Writer) Varint(field string, v uint64) {
 	if v > MaxVarint {
 		w.Fail(field, fmt.Errorf("%w: %d is over 2^62-1", ErrTooLong, v))
 		return
 	}
-	w.b = AppendVarint(w.b, v)
+	w.b = w.Form.Append(w.b, v)
 }
 
 // Byte appends one raw byte.
@@ -37,7 +40,7 @@ func (w *Writer) Bytes(field string, p []byte, limit int) {
 		w.Fail(field, fmt.Errorf("%w: %d bytes, limit %d", ErrTooLong, len(p), limit))
 		return
 	}
-	w.b = append(AppendVarint(w.b, uint64(len(p))), p...)
+	w.b = append(w.Form.Append(w.b, uint64(len(p))), p...)
 }
 
 // String appends the length of s and s. Other bytes than UTF-8 are
@@ -49,7 +52,7 @@ func (w *Writer) String(field, s string, limit int) {
 	case !utf8.ValidString(s):
 		w.Fail(field, fmt.Errorf("%w: not UTF-8", ErrMalformed))
 	default:
-		w.b = append(AppendVarint(w.b, uint64(len(s))), s...)
+		w.b = append(w.Form.Append(w.b, uint64(len(s))), s...)
 	}
 }
 
@@ -59,8 +62,8 @@ func (w *Writer) Mark() int { return len(w.b) }
 // Prefix puts the number of bytes since mark in front of them, as a varint.
 func (w *Writer) Prefix(mark int) {
 	n := len(w.b) - mark
-	var head [MaxVarintLen]byte
-	length := AppendVarint(head[:0], uint64(n))
+	var head [MaxLeadingOnesLen]byte
+	length := w.Form.Append(head[:0], uint64(n))
 	w.b = append(w.b, length...)
 	copy(w.b[mark+len(length):], w.b[mark:mark+n])
 	copy(w.b[mark:], length)

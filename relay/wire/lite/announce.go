@@ -15,6 +15,9 @@ type AnnounceRequest struct {
 	// ExcludeHop is the asker's own hop id: announcements that came through it
 	// are not wanted. 0 excludes none. Only on 04 and 05.
 	ExcludeHop uint64
+	// Hidden asks for routes with a segment below the prefix that starts with a
+	// dot, too. Since 07-wip; before, they are not told apart.
+	Hidden bool
 }
 
 // Append appends the message to b.
@@ -23,6 +26,9 @@ func (m *AnnounceRequest) Append(b []byte, v Version) ([]byte, error) {
 	e.path("prefix", m.Prefix)
 	if v.HasExcludeHop() {
 		e.Varint("exclude hop", m.ExcludeHop)
+	}
+	if v.HasHidden() {
+		e.flag(m.Hidden)
 	}
 	return e.close()
 }
@@ -33,6 +39,9 @@ func DecodeAnnounceRequest(body []byte, v Version) (*AnnounceRequest, error) {
 	m := &AnnounceRequest{Prefix: d.path("prefix")}
 	if v.HasExcludeHop() {
 		m.ExcludeHop = d.Varint("exclude hop")
+	}
+	if v.HasHidden() {
+		m.Hidden = d.Byte("hidden") != 0
 	}
 	return m, d.close()
 }
@@ -74,7 +83,26 @@ const (
 	// AnnounceUpdate changes hops and cost: ANNOUNCE_UPDATE. On 05 it is read
 	// from status 2 and written as status 1, as peers do; 03 and 04 lack it.
 	AnnounceUpdate AnnounceKind = 2
+	// AnnounceRestart is an UPDATE by which another instance of the publisher took
+	// the path: ANNOUNCE_RESTART. Since 07-wip.
+	AnnounceRestart AnnounceKind = 3
 )
+
+// lastKind returns the highest type of an announcement.
+func (v Version) lastKind() AnnounceKind {
+	if v.HasEpochs() {
+		return AnnounceRestart
+	}
+	return AnnounceUpdate
+}
+
+// A Copy says what an announcement takes over from an earlier one on its stream.
+type Copy struct {
+	// Base is how many STARTs back that one is, 1 for the latest; 0 for none.
+	Base uint64
+	// Keep is how many entries are taken; 0 without a Base.
+	Keep uint64
+}
 
 // Announce is one announcement, in one form for all versions.
 type Announce struct {
@@ -86,6 +114,11 @@ type Announce struct {
 	// Suffix is the path below the requested prefix, "" for the prefix itself.
 	// Without announce ids every kind has it, with them only START.
 	Suffix string
+	// SuffixCopy are the leading segments that stand in front of Suffix, HopCopy the
+	// trailing entries that stand behind Hops. Since 07-wip; see [Copies].
+	SuffixCopy, HopCopy Copy
+	// Epoch is the publisher's instance, of a START or RESTART. Since 07-wip.
+	Epoch Epoch
 	// Hops are the ids that the announcement came through, original publisher
 	// first; see [Version.SenderInHops] for the last. At most [MaxHops]. On 03
 	// only their number travels, and reads as that many zeros. END has none.
@@ -105,7 +138,8 @@ const (
 )
 
 // Append appends the announcement to b: ANNOUNCE_BROADCAST up to 05, later the
-// typed message of its kind.
+// typed message of its kind. What is copied must be in the caller's hands: nothing
+// here knows what an earlier announcement was.
 func (m *Announce) Append(b []byte, v Version) ([]byte, error) {
 	if v.HasAnnounceIDs() {
 		return m.appendTyped(b, v)
@@ -125,21 +159,44 @@ func (m *Announce) Append(b []byte, v Version) ([]byte, error) {
 
 // appendTyped writes ANNOUNCE_START, END or UPDATE.
 func (m *Announce) appendTyped(b []byte, v Version) ([]byte, error) {
-	e := encode("ANNOUNCE", b, v, m.Kind <= AnnounceUpdate)
+	e := encode("ANNOUNCE", b, v, m.Kind <= v.lastKind())
 	e.typ(uint64(m.Kind))
 	if m.Kind == AnnounceStart {
+		e.copy("path", m.SuffixCopy)
 		e.path("suffix", m.Suffix)
 	} else {
 		e.Varint("announce id", m.ID)
 	}
+	if m.Kind == AnnounceStart || m.Kind == AnnounceRestart {
+		e.epoch(m.Epoch)
+	}
 	if m.Kind != AnnounceEnd {
-		e.hops(m.Hops)
-		e.Varint("warm cost", m.Warm)
-		if v.HasColdCost() {
-			e.Varint("cold cost", m.Cold)
-		}
+		e.hopsAndCost(m)
 	}
 	return e.close()
+}
+
+// copy writes what is taken over for the path.
+func (e *encoder) copy(field string, c Copy) {
+	if e.v.HasCopies() {
+		e.Varint(field+" base", c.Base)
+		e.Varint(field+" keep", c.Keep)
+	}
+}
+
+// hopsAndCost writes the chain and the costs.
+func (e *encoder) hopsAndCost(m *Announce) {
+	if e.v.HasCopies() {
+		e.Varint("hop base", m.HopCopy.Base)
+	}
+	e.hops(m.Hops)
+	if e.v.HasCopies() {
+		e.Varint("hop keep", m.HopCopy.Keep)
+	}
+	e.Varint("warm cost", m.Warm)
+	if e.v.HasColdCost() {
+		e.Varint("cold cost", m.Cold)
+	}
 }
 
 // hops writes a hop list, or its length alone on 03.
@@ -214,27 +271,52 @@ func (d *decoder) status() AnnounceKind {
 	return AnnounceStart
 }
 
-// decodeTyped reads ANNOUNCE_START, END or UPDATE.
+// decodeTyped reads ANNOUNCE_START, END, UPDATE or RESTART.
 func decodeTyped(typ uint64, body []byte, v Version) (*Announce, error) {
-	if typ > uint64(AnnounceUpdate) {
+	if typ > uint64(v.lastKind()) {
 		return nil, fmt.Errorf("ANNOUNCE: %w %#x", errUnknownType, typ)
 	}
 	m := &Announce{Kind: AnnounceKind(typ)}
 	d := decode("ANNOUNCE", body, v, true)
 	if m.Kind == AnnounceStart {
+		m.SuffixCopy = d.copy("path")
 		m.Suffix = d.path("suffix")
 	} else {
 		m.ID = d.Varint("announce id")
 	}
+	if m.Kind == AnnounceStart || m.Kind == AnnounceRestart {
+		m.Epoch = d.epoch()
+	}
 	if m.Kind != AnnounceEnd {
-		m.Hops = d.hops()
-		m.Warm = d.Varint("warm cost")
-		m.Cold = wire.MaxVarint
-		if v.HasColdCost() {
-			m.Cold = d.Varint("cold cost")
-		}
+		d.hopsAndCost(m)
 	}
 	return m, d.close()
+}
+
+// copy reads what is taken over for the path.
+func (d *decoder) copy(field string) (c Copy) {
+	if d.v.HasCopies() {
+		c.Base = d.Varint(field + " base")
+		c.Keep = d.Varint(field + " keep")
+	}
+	return c
+}
+
+// hopsAndCost reads the chain and the costs. A cost beyond what other versions
+// carry is the highest that they do.
+func (d *decoder) hopsAndCost(m *Announce) {
+	if d.v.HasCopies() {
+		m.HopCopy.Base = d.Varint("hop base")
+	}
+	m.Hops = d.hops()
+	if d.v.HasCopies() {
+		m.HopCopy.Keep = d.Varint("hop keep")
+	}
+	m.Warm = min(d.Number("warm cost"), wire.MaxVarint)
+	m.Cold = wire.MaxVarint
+	if d.v.HasColdCost() {
+		m.Cold = d.Varint("cold cost")
+	}
 }
 
 // hops reads a hop list, nil when it is empty or over [MaxHops]; on 03 it returns

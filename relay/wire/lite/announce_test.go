@@ -325,7 +325,7 @@ func TestAHopListHoldsAtMost32Entries(t *testing.T) {
 			t.Fatalf("%s: 32 hops: %v", v, err)
 		}
 		wantEncodeError(t, &Announce{Suffix: "cam", Hops: hopList(MaxHops + 1)}, v, ErrRefused)
-		got, err := ReadAnnounce(wire.NewStreamReader(bytes.NewReader(b), 0), v)
+		got, err := ReadAnnounce(v.Reader(bytes.NewReader(b), 0), v)
 		if err != nil || len(got.Hops) != MaxHops {
 			t.Errorf("%s: read %d hops, %v, want 32", v, len(got.Hops), err)
 		}
@@ -340,9 +340,19 @@ func TestALongerHopListIsRefusedButTheAnnouncementCounts(t *testing.T) {
 		if !v.HasAnnounceIDs() {
 			body = append(body, statusActive)
 		}
-		body = append(body, 1, 'a', 40)
+		if v.HasCopies() {
+			body = append(body, 0, 0) // nothing copied
+		}
+		body = append(body, 1, 'a')
+		if v.HasCopies() {
+			body = append(body, 0, 0) // no epoch, nothing copied
+		}
+		body = append(body, 40)
 		if v.HasHopIDs() {
 			body = append(body, bytes.Repeat([]byte{0}, 40)...)
+		}
+		if v.HasCopies() {
+			body = append(body, 0)
 		}
 		if v.HasCost() {
 			body = append(body, 3)
@@ -366,7 +376,7 @@ func TestAHopThatComesTwiceEndsATypedSessionAndDropsAnOlderAnnouncement(t *testi
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadAnnounce(wire.NewStreamReader(bytes.NewReader(b), 0), v); !errors.Is(err, want) {
+		if _, err := ReadAnnounce(v.Reader(bytes.NewReader(b), 0), v); !errors.Is(err, want) {
 			t.Errorf("%s: hop 7 twice: %v, want %v", v, err, want)
 		}
 	}
@@ -435,7 +445,7 @@ func FuzzReadAnnounce(f *testing.F) {
 	f.Fuzz(func(t *testing.T, version uint8, stream []byte) {
 		v := everyVersion[int(version)%len(everyVersion)]
 		rest := bytes.NewReader(slices.Clone(stream))
-		s := wire.NewStreamReader(rest, 0)
+		s := v.Reader(rest, 0)
 		for {
 			left := rest.Len()
 			m, err := ReadAnnounce(s, v)

@@ -1,5 +1,5 @@
 // Package lite turns moq-lite messages into bytes and back, for every version
-// we speak: [Lite03], [Lite04], [Lite05], [Lite06] and [Lite06wip].
+// we speak: [Lite03], [Lite04], [Lite05], [Lite06], [Lite06wip] and [Lite07wip].
 //
 // One struct serves all versions of a message. Append writes the form of the
 // version it is given, with the length in front (and the type, where the

@@ -67,6 +67,8 @@ const (
 	StreamWrongSize         StreamCode = 0x37
 	StreamFrameTooLarge     StreamCode = 0x38
 	StreamTimestampMismatch StreamCode = 0x39
+	StreamUnauthorized      StreamCode = 0x3a // 07-wip
+	StreamNotFetchable      StreamCode = 0x3b // 07-wip
 )
 
 var streamNames = map[StreamCode]string{
@@ -87,6 +89,8 @@ var streamNames = map[StreamCode]string{
 	StreamWrongSize:         "WRONG_SIZE",
 	StreamFrameTooLarge:     "FRAME_TOO_LARGE",
 	StreamTimestampMismatch: "TIMESTAMP_MISMATCH",
+	StreamUnauthorized:      "UNAUTHORIZED",
+	StreamNotFetchable:      "NOT_FETCHABLE",
 }
 
 // String returns the specification's name, or the number.

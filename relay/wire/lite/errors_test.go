@@ -32,8 +32,8 @@ func TestCodesHaveTheNamesOfTheirRegistry(t *testing.T) {
 			t.Errorf("%T(%#x) is called %q, want %q", code, code, got, want)
 		}
 	}
-	if len(sessionNames) != 8 || len(streamNames) != 17 {
-		t.Errorf("%d session and %d stream codes, want 8 and 17", len(sessionNames), len(streamNames))
+	if len(sessionNames) != 8 || len(streamNames) != 19 {
+		t.Errorf("%d session and %d stream codes, want 8 and 19", len(sessionNames), len(streamNames))
 	}
 }
 
@@ -49,20 +49,20 @@ func TestEachVersionAnswersExactlyTheseStreams(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   func(Version) bool
-		want string // 03, 04, 05, 06-wip, 06
+		want string // 03, 04, 05, 06-wip, 06, 07-wip
 	}{
-		{"Announce", BidiType(1).In, "yyyyy"},
-		{"Subscribe", BidiType(2).In, "yyyyy"},
-		{"Fetch", BidiType(3).In, "--yyy"},
-		{"Probe", BidiType(4).In, "yyyyy"},
-		{"Goaway", BidiType(5).In, "-yyyy"},
-		{"Track", BidiType(6).In, "--yyy"},
-		{"legacy session", BidiType(0).In, "-----"},
-		{"Auth of 07", BidiType(7).In, "-----"},
-		{"legacy setup", BidiType(0x20).In, "-----"},
-		{"Group", UniType(0).In, "yyyyy"},
-		{"Setup", UniType(1).In, "--yyy"},
-		{"unknown", UniType(2).In, "-----"},
+		{"Announce", BidiType(1).In, "yyyyyy"},
+		{"Subscribe", BidiType(2).In, "yyyyyy"},
+		{"Fetch", BidiType(3).In, "--yyyy"},
+		{"Probe", BidiType(4).In, "yyyyyy"},
+		{"Goaway", BidiType(5).In, "-yyyyy"},
+		{"Track", BidiType(6).In, "--yyyy"},
+		{"legacy session", BidiType(0).In, "------"},
+		{"Auth", BidiType(7).In, "-----y"},
+		{"legacy setup", BidiType(0x20).In, "------"},
+		{"Group", UniType(0).In, "yyyyyy"},
+		{"Setup", UniType(1).In, "--yyyy"},
+		{"unknown", UniType(2).In, "------"},
 	} {
 		got := ""
 		for _, v := range everyVersion {
@@ -79,8 +79,8 @@ func TestEachVersionAnswersExactlyTheseStreams(t *testing.T) {
 }
 
 func TestStreamTypesHaveNames(t *testing.T) {
-	got := fmt.Sprint(BidiAnnounce, BidiSubscribe, BidiFetch, BidiProbe, BidiGoaway, BidiTrack, UniGroup, UniSetup)
-	if want := "Announce Subscribe Fetch Probe Goaway Track Group Setup"; got != want {
+	got := fmt.Sprint(BidiAnnounce, BidiSubscribe, BidiFetch, BidiProbe, BidiGoaway, BidiTrack, BidiAuth, UniGroup, UniSetup)
+	if want := "Announce Subscribe Fetch Probe Goaway Track Auth Group Setup"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	got = fmt.Sprint(BidiType(0x20), ", ", UniType(0x54))

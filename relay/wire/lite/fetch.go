@@ -11,6 +11,8 @@ import (
 type Fetch struct {
 	// Broadcast is the full path.
 	Broadcast string
+	// Epoch is the publisher's instance that is meant, zero for any. Since 07-wip.
+	Epoch Epoch
 	// Track is the track's name, at most [MaxTrackName] bytes.
 	Track string
 	// Priority ranks the answer like the groups of a subscription.
@@ -28,6 +30,7 @@ type Fetch struct {
 func (m *Fetch) Append(b []byte, v Version) ([]byte, error) {
 	e := encode("FETCH", b, v, true)
 	e.path("broadcast", m.Broadcast)
+	e.epoch(m.Epoch)
 	e.String("track", m.Track, MaxTrackName)
 	e.Byte(m.Priority)
 	e.Varint("group", m.Group)
@@ -46,6 +49,7 @@ func DecodeFetch(body []byte, v Version) (*Fetch, error) {
 	d := decode("FETCH", body, v, true)
 	m := &Fetch{
 		Broadcast: d.path("broadcast"),
+		Epoch:     d.epoch(),
 		Track:     d.track("track"),
 		Priority:  d.Byte("priority"),
 		Group:     d.Varint("group"),

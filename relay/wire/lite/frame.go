@@ -8,7 +8,7 @@ import (
 
 const (
 	// MaxFrameHead is the most bytes in front of a frame's payload.
-	MaxFrameHead = 2 * wire.MaxVarintLen
+	MaxFrameHead = 2 * wire.MaxLeadingOnesLen
 	// MaxTimestamp is the largest timestamp of a frame; the smallest is
 	// MinTimestamp. So the first delta of a stream, which is the timestamp
 	// itself, always fits.
@@ -37,13 +37,13 @@ func (h FrameHead) Append(b []byte, v Version, previous int64) ([]byte, error) {
 		return b, fmt.Errorf("frame size: %w: %d is over 2^62-1", wire.ErrTooLong, h.Size)
 	}
 	if !v.HasTimestamps() {
-		return wire.AppendVarint(b, h.Size), nil
+		return v.Form().Append(b, h.Size), nil
 	}
 	if !inRange(h.Timestamp) || !inRange(previous) || !inRange(h.Timestamp-previous) {
 		return b, fmt.Errorf("frame timestamp: %w: %d after %d", wire.ErrTooLong, h.Timestamp, previous)
 	}
-	b = wire.AppendVarint(b, wire.Zigzag(h.Timestamp-previous))
-	return wire.AppendVarint(b, h.Size), nil
+	b = v.Form().Append(b, wire.Zigzag(h.Timestamp-previous))
+	return v.Form().Append(b, h.Size), nil
 }
 
 // ParseFrameHead reads the frame head at the start of b and returns the bytes
@@ -53,20 +53,23 @@ func (h FrameHead) Append(b []byte, v Version, previous int64) ([]byte, error) {
 // the timestamp leaves its range.
 func ParseFrameHead(b []byte, v Version, previous int64) (h FrameHead, n int, err error) {
 	if v.HasTimestamps() {
-		delta, used := wire.ParseVarint(b)
+		delta, used := v.Form().Parse(b)
 		if used == 0 {
 			return FrameHead{}, 0, nil
 		}
-		// previous is within 2^61 and the delta too: no overflow.
+		// previous is within 2^61, and so must be the delta: no overflow.
 		h.Timestamp = previous + wire.Unzigzag(delta)
-		if !inRange(h.Timestamp) {
+		if delta > wire.MaxVarint || !inRange(h.Timestamp) {
 			return FrameHead{}, 0, fmt.Errorf("frame timestamp: %w: %d after %d", wire.ErrMalformed, h.Timestamp, previous)
 		}
 		n = used
 	}
-	size, used := wire.ParseVarint(b[n:])
-	if used == 0 {
+	size, used := v.Form().Parse(b[n:])
+	switch {
+	case used == 0:
 		return FrameHead{}, 0, nil
+	case size > wire.MaxVarint:
+		return FrameHead{}, 0, fmt.Errorf("frame size: %w: %d is over 2^62-1", wire.ErrTooLong, size)
 	}
 	h.Size = size
 	return h, n + used, nil

@@ -8,10 +8,10 @@ import (
 
 const (
 	// maxGroupBody is the longest body of GROUP: three varints.
-	maxGroupBody = 3 * wire.MaxVarintLen
+	maxGroupBody = 3 * wire.MaxLeadingOnesLen
 	// MaxGroupLen is the most bytes of GROUP with its length. A buffer of
 	// [wire.MaxVarintLen]+MaxGroupLen holds the start of any group stream.
-	MaxGroupLen = wire.MaxVarintLen + maxGroupBody
+	MaxGroupLen = wire.MaxLeadingOnesLen + maxGroupBody
 )
 
 // Group is GROUP: which group the frames that follow on a group stream are.
@@ -39,7 +39,7 @@ func (m *Group) Append(b []byte, v Version) ([]byte, error) {
 // returns the bytes it takes. n is 0 with a nil error when b ends too early;
 // [MaxGroupLen] bytes are always enough.
 func ParseGroup(b []byte, v Version) (m Group, n int, err error) {
-	body, n, err := wire.ParseMessage(b, maxGroupBody)
+	body, n, err := v.Form().Message(b, maxGroupBody)
 	if err != nil {
 		return Group{}, 0, fmt.Errorf("GROUP: %w", err)
 	}

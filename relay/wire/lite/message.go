@@ -50,6 +50,7 @@ type decoder struct {
 // decode starts on the body of the message called name, which v has if ok.
 func decode(name string, body []byte, v Version, ok bool) decoder {
 	d := decoder{Reader: *wire.NewReader(body), name: name, v: v}
+	d.Form = v.Form()
 	if !ok {
 		d.Fail(v.String(), ErrVersion)
 	}
@@ -104,6 +105,25 @@ func (d *decoder) optional(field string) Optional {
 	return Some(n - 1)
 }
 
+// An Epoch names one instance of a publisher, a UUID of version 7. The zero Epoch
+// is none.
+type Epoch [16]byte
+
+// epoch reads an epoch where the version has one.
+func (d *decoder) epoch() (e Epoch) {
+	if !d.v.HasEpochs() {
+		return Epoch{}
+	}
+	switch b := d.Bytes("epoch", len(e)); len(b) {
+	case 0:
+	case len(e):
+		copy(e[:], b)
+	default:
+		d.Fail("epoch", fmt.Errorf("%w: %d bytes, want 0 or %d", wire.ErrMalformed, len(b), len(e)))
+	}
+	return e
+}
+
 // An encoder writes one message of one version: type, length, body.
 type encoder struct {
 	wire.Writer
@@ -115,6 +135,7 @@ type encoder struct {
 // encode starts the message called name, which v has if ok.
 func encode(name string, b []byte, v Version, ok bool) encoder {
 	e := encoder{Writer: *wire.NewWriter(b), name: name, v: v}
+	e.Form = v.Form()
 	if !ok {
 		e.Fail(v.String(), ErrVersion)
 	}
@@ -162,6 +183,17 @@ func (e *encoder) optional(field string, o Optional) {
 		e.Fail(field, fmt.Errorf("%w: %d is over 2^62-2", wire.ErrTooLong, o.Value))
 	default:
 		e.Varint(field, o.Value+1)
+	}
+}
+
+// epoch writes an epoch where the version has one.
+func (e *encoder) epoch(epoch Epoch) {
+	switch {
+	case !e.v.HasEpochs():
+	case epoch == Epoch{}:
+		e.Byte(0)
+	default:
+		e.Bytes("epoch", epoch[:], len(epoch))
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/moqrelay/operator/relay/wire"
 )
 
-var everyVersion = []Version{Lite03, Lite04, Lite05, Lite06wip, Lite06}
+var everyVersion = []Version{Lite03, Lite04, Lite05, Lite06wip, Lite06, Lite07wip}
 
 // A message is what all structs of this package are.
 type message interface {
@@ -60,7 +60,7 @@ func untyped[M message](decode func([]byte, Version) (M, error)) reading {
 // readRow reads the message at the start of b and returns the bytes behind it.
 func readRow(read reading, b []byte, v Version) (message, []byte, error) {
 	rest := bytes.NewReader(b)
-	m, err := read(wire.NewStreamReader(rest, 0), v)
+	m, err := read(v.Reader(rest, 0), v)
 	left, _ := io.ReadAll(rest)
 	return m, left, err
 }

@@ -66,7 +66,7 @@ type Setup struct {
 // Append appends the message to b. Parameters with their default are left out.
 func (m *Setup) Append(b []byte, v Version) ([]byte, error) {
 	e := encode("SETUP", b, v, v.HasSetup())
-	sendsCost := m.Cost.Set && v.HasColdCost()
+	sendsCost := m.Cost.Set && v.HasLinkCost()
 	count := 0
 	for _, sent := range []bool{m.Probe != 0, m.Path != "", m.Role != 0, sendsCost, m.Hop != 0} {
 		if sent {
@@ -133,7 +133,7 @@ func (m *Setup) decodeParameter(d *decoder, id uint64) {
 			m.Role = Role(role)
 		}
 	case paramCost:
-		if d.v.HasColdCost() {
+		if d.v.HasLinkCost() {
 			m.Cost = Some(d.parameter("cost"))
 			return
 		}
@@ -148,6 +148,7 @@ func (m *Setup) decodeParameter(d *decoder, id uint64) {
 // parameter reads a parameter whose value is a varint that fills it exactly.
 func (d *decoder) parameter(field string) uint64 {
 	r := wire.NewReader(d.Bytes(field, MaxSetup))
+	r.Form = d.Form
 	if d.Err() != nil {
 		return 0
 	}

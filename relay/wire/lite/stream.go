@@ -19,6 +19,8 @@ const (
 	BidiGoaway BidiType = 0x5
 	// BidiTrack: TRACK; back comes TRACK_INFO.
 	BidiTrack BidiType = 0x6
+	// BidiAuth: AUTH; back come AUTH_OK and AUTH_ERROR.
+	BidiAuth BidiType = 0x7
 )
 
 // In reports whether version v answers streams of this type.
@@ -32,6 +34,8 @@ func (t BidiType) In(v Version) bool {
 		return v.HasGoaway()
 	case BidiTrack:
 		return v.HasTrack()
+	case BidiAuth:
+		return v.HasAuth()
 	}
 	return false
 }
@@ -51,6 +55,8 @@ func (t BidiType) String() string {
 		return "Goaway"
 	case BidiTrack:
 		return "Track"
+	case BidiAuth:
+		return "Auth"
 	}
 	return fmt.Sprintf("bidirectional type %#x", uint64(t))
 }

@@ -405,7 +405,7 @@ func checkControlStream(t *testing.T, r streamRow, b []byte) {
 
 // readParts reads the kinds of part that r has from b, until b ends or fails.
 func readParts(r streamRow, b []byte) (parts []any, err error) {
-	s := wire.NewStreamReader(bytes.NewReader(b), 0)
+	s := r.v.Reader(bytes.NewReader(b), 0)
 	for _, want := range r.parts {
 		part, err := readPart(s, r.v, want)
 		if err != nil {

@@ -93,6 +93,8 @@ type Subscribe struct {
 	ID uint64
 	// Broadcast is the full path.
 	Broadcast string
+	// Epoch is the publisher's instance that is meant, zero for any. Since 07-wip.
+	Epoch Epoch
 	// Track is the track's name, at most [MaxTrackName] bytes.
 	Track string
 	Preferences
@@ -103,6 +105,7 @@ func (m *Subscribe) Append(b []byte, v Version) ([]byte, error) {
 	e := encode("SUBSCRIBE", b, v, true)
 	e.Varint("subscribe id", m.ID)
 	e.path("broadcast", m.Broadcast)
+	e.epoch(m.Epoch)
 	e.String("track", m.Track, MaxTrackName)
 	e.preferences(&m.Preferences)
 	return e.close()
@@ -114,6 +117,7 @@ func DecodeSubscribe(body []byte, v Version) (*Subscribe, error) {
 	m := &Subscribe{
 		ID:          d.Varint("subscribe id"),
 		Broadcast:   d.path("broadcast"),
+		Epoch:       d.epoch(),
 		Track:       d.track("track"),
 		Preferences: d.preferences(),
 	}
@@ -154,6 +158,10 @@ type Response interface {
 type SubscribeOK struct {
 	// Group is the first group that will come. Since 05.
 	Group uint64
+	// Largest is the publisher's largest group, and LargestFrame its largest frame
+	// there; absent when it has none. Since 07-wip.
+	Largest      Optional
+	LargestFrame uint64
 	// Preferences are those of the publisher. Only 03 and 04.
 	Preferences
 }
@@ -162,9 +170,11 @@ type SubscribeOK struct {
 type SubscribeEnd struct {
 	// Group is the first group that will never come; 0 when there was none at all.
 	Group uint64
+	// Streams is how many group streams were opened for the subscription. Since 07-wip.
+	Streams uint64
 }
 
-// SubscribeDrop is SUBSCRIBE_DROP: groups below the end that will not come.
+// SubscribeDrop is SUBSCRIBE_DROP (03 to 06): groups below the end that will not come.
 type SubscribeDrop struct {
 	// Start and End are the first and the last group, both inclusive.
 	Start, End uint64
@@ -196,10 +206,16 @@ func dropType(v Version) uint64 {
 func (m *SubscribeOK) Append(b []byte, v Version) ([]byte, error) {
 	e := encode("SUBSCRIBE_OK", b, v, true)
 	e.typ(typeOK)
-	if v.HasSubscribeEnd() {
-		e.Varint("group", m.Group)
-	} else {
+	if !v.HasSubscribeEnd() {
 		e.preferences(&m.Preferences)
+		return e.close()
+	}
+	e.Varint("group", m.Group)
+	if v.HasEpochs() {
+		e.optional("largest group", m.Largest)
+		if m.Largest.Set {
+			e.Varint("largest frame", m.LargestFrame)
+		}
 	}
 	return e.close()
 }
@@ -209,12 +225,15 @@ func (m *SubscribeEnd) Append(b []byte, v Version) ([]byte, error) {
 	e := encode("SUBSCRIBE_END", b, v, v.HasSubscribeEnd())
 	e.typ(typeEnd)
 	e.Varint("group", m.Group)
+	if !v.HasDrop() {
+		e.Varint("streams", m.Streams)
+	}
 	return e.close()
 }
 
 // Append appends the message to b, type first.
 func (m *SubscribeDrop) Append(b []byte, v Version) ([]byte, error) {
-	e := encode("SUBSCRIBE_DROP", b, v, true)
+	e := encode("SUBSCRIBE_DROP", b, v, v.HasDrop())
 	e.typ(dropType(v))
 	e.Varint("group start", m.Start)
 	e.Varint("group end", m.End)
@@ -227,11 +246,14 @@ func DecodeResponse(typ uint64, body []byte, v Version) (Response, error) {
 	switch {
 	case typ == typeOK:
 		return decodeOK(body, v)
-	case typ == dropType(v):
+	case typ == dropType(v) && v.HasDrop():
 		return decodeDrop(body, v)
 	case typ == typeEnd:
 		d := decode("SUBSCRIBE_END", body, v, true)
 		m := &SubscribeEnd{Group: d.Varint("group")}
+		if !v.HasDrop() {
+			m.Streams = d.Varint("streams")
+		}
 		return m, d.close()
 	}
 	return nil, fmt.Errorf("SUBSCRIBE response: type: %w: %#x", wire.ErrMalformed, typ)
@@ -240,10 +262,16 @@ func DecodeResponse(typ uint64, body []byte, v Version) (Response, error) {
 func decodeOK(body []byte, v Version) (*SubscribeOK, error) {
 	d := decode("SUBSCRIBE_OK", body, v, true)
 	m := &SubscribeOK{}
-	if v.HasSubscribeEnd() {
-		m.Group = d.Varint("group")
-	} else {
+	if !v.HasSubscribeEnd() {
 		m.Preferences = d.preferences()
+		return m, d.close()
+	}
+	m.Group = d.Varint("group")
+	if v.HasEpochs() {
+		m.Largest = d.optional("largest group")
+		if m.Largest.Set {
+			m.LargestFrame = d.Varint("largest frame")
+		}
 	}
 	return m, d.close()
 }

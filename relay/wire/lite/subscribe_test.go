@@ -265,6 +265,7 @@ func TestResponseNumbersMovedWith05(t *testing.T) {
 	for v, want := range map[Version]string{
 		Lite03: "OK, DROP, -, -", Lite04: "OK, DROP, -, -",
 		Lite05: "OK, END, DROP, -", Lite06wip: "OK, END, DROP, -", Lite06: "OK, END, DROP, -",
+		Lite07wip: "OK, END, -, -",
 	} {
 		var got []string
 		for typ := range uint64(4) {

@@ -11,6 +11,8 @@ import (
 type Track struct {
 	// Broadcast is the full path.
 	Broadcast string
+	// Epoch is the publisher's instance that is meant, zero for any. Since 07-wip.
+	Epoch Epoch
 	// Track is the track's name, at most [MaxTrackName] bytes.
 	Track string
 }
@@ -19,6 +21,7 @@ type Track struct {
 func (m *Track) Append(b []byte, v Version) ([]byte, error) {
 	e := encode("TRACK", b, v, v.HasTrack())
 	e.path("broadcast", m.Broadcast)
+	e.epoch(m.Epoch)
 	e.String("track", m.Track, MaxTrackName)
 	return e.close()
 }
@@ -26,7 +29,7 @@ func (m *Track) Append(b []byte, v Version) ([]byte, error) {
 // DecodeTrack reads the body of TRACK.
 func DecodeTrack(body []byte, v Version) (*Track, error) {
 	d := decode("TRACK", body, v, v.HasTrack())
-	m := &Track{Broadcast: d.path("broadcast"), Track: d.track("track")}
+	m := &Track{Broadcast: d.path("broadcast"), Epoch: d.epoch(), Track: d.track("track")}
 	return m, d.close()
 }
 

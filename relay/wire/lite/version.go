@@ -1,6 +1,11 @@
 package lite
 
-import "fmt"
+import (
+	"fmt"
+	"io"
+
+	"github.com/moqrelay/operator/relay/wire"
+)
 
 // A Version is one wire form of moq-lite. Versions are ordered by age: gates
 // compare them. The zero Version is none.
@@ -20,6 +25,10 @@ const (
 	// Lite06 is draft -06 as published on 2026-09-24: typed announcements of two
 	// costs, a plain group floor and frame bounds; no Ordered.
 	Lite06
+	// Lite07wip is the unreleased next draft as of October 2026: numbers in the form
+	// [wire.LeadingOnes], announcements that copy from earlier ones, epochs, an
+	// Auth stream, one cost again. It changes until it is frozen under another token.
+	Lite07wip
 )
 
 // tokens holds the name of each version: on the wire (ALPN, subprotocol) and in configuration.
@@ -29,6 +38,7 @@ var tokens = [...]string{
 	Lite05:    "moq-lite-05",
 	Lite06wip: "moq-lite-06-wip",
 	Lite06:    "moq-lite-06",
+	Lite07wip: "moq-lite-07-wip",
 }
 
 // Released returns the versions that are offered unless configuration says
@@ -52,6 +62,22 @@ func (v Version) String() string {
 		return fmt.Sprintf("moq-lite version %d", uint8(v))
 	}
 	return tokens[v]
+}
+
+// Form returns how the version writes its numbers.
+func (v Version) Form() wire.Form {
+	if v >= Lite07wip {
+		return wire.LeadingOnes
+	}
+	return wire.QUIC
+}
+
+// Reader returns a reader of the version's messages over r. limit is the most
+// bytes that a message's body may have; 0 means [wire.MaxControlMessage].
+func (v Version) Reader(r io.Reader, limit int) *wire.StreamReader {
+	s := wire.NewStreamReader(r, limit)
+	s.Form = v.Form()
+	return s
 }
 
 // HasSetup reports whether each side opens a Setup stream first.
@@ -83,7 +109,27 @@ func (v Version) SenderInHops() bool { return v <= Lite04 }
 func (v Version) HasCost() bool { return v >= Lite06wip }
 
 // HasColdCost reports whether announcements carry a second cost.
-func (v Version) HasColdCost() bool { return v >= Lite06 }
+func (v Version) HasColdCost() bool { return v == Lite06 }
+
+// HasLinkCost reports whether SETUP carries the price of the link.
+func (v Version) HasLinkCost() bool { return v >= Lite06 }
+
+// HasHidden reports whether ANNOUNCE_REQUEST says that hidden routes are wanted.
+func (v Version) HasHidden() bool { return v >= Lite07wip }
+
+// HasEpochs reports whether announcements and requests name the publisher's
+// instance, and ANNOUNCE_RESTART says that another one took a path.
+func (v Version) HasEpochs() bool { return v >= Lite07wip }
+
+// HasCopies reports whether an announcement may copy from an earlier one; see
+// [Copies].
+func (v Version) HasCopies() bool { return v >= Lite07wip }
+
+// HasDrop reports whether there is SUBSCRIBE_DROP.
+func (v Version) HasDrop() bool { return v < Lite07wip }
+
+// HasAuth reports whether there are Auth streams.
+func (v Version) HasAuth() bool { return v >= Lite07wip }
 
 // HasOrdered reports whether SUBSCRIBE and TRACK_INFO carry the retired Ordered byte.
 func (v Version) HasOrdered() bool { return v <= Lite06wip }

@@ -12,12 +12,13 @@ func TestTokensNameExactlyOneWire(t *testing.T) {
 		"moq-lite-05":     Lite05,
 		"moq-lite-06":     Lite06,
 		"moq-lite-06-wip": Lite06wip,
+		"moq-lite-07-wip": Lite07wip,
 	} {
 		if got, err := ParseVersion(token); err != nil || got != want || got.String() != token {
 			t.Errorf("ParseVersion(%q) = %v, %v, want %v", token, got, err, want)
 		}
 	}
-	for _, token := range []string{"", "moql", "moq-lite-02", "moq-lite-07-wip", "moq-lite-6", "MOQ-LITE-06", "moq-lite-06 "} {
+	for _, token := range []string{"", "moql", "moq-lite-02", "moq-lite-07", "moq-lite-6", "MOQ-LITE-06", "moq-lite-06 "} {
 		if got, err := ParseVersion(token); err == nil {
 			t.Errorf("ParseVersion(%q) = %v, want an error", token, got)
 		}
@@ -37,32 +38,38 @@ func TestReleasedVersionsComeNewestFirstWithoutWorkInProgress(t *testing.T) {
 	}
 }
 
-// The table of the specification: a letter for each of 03, 04, 05, 06-wip, 06.
+// The table of the specification: a letter for each of 03, 04, 05, 06-wip, 06, 07-wip.
 func TestEachVersionHasExactlyTheseFeatures(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		gate func(Version) bool
 		want string
 	}{
-		{"SETUP", Version.HasSetup, "--yyy"},
-		{"exclude hop", Version.HasExcludeHop, "-yy--"},
-		{"ANNOUNCE_OK", Version.HasAnnounceOK, "--yyy"},
-		{"announce ids", Version.HasAnnounceIDs, "---yy"},
-		{"announce update", Version.HasAnnounceUpdate, "--yyy"},
-		{"hop ids", Version.HasHopIDs, "-yyyy"},
-		{"sender in hops", Version.SenderInHops, "yy---"},
-		{"cost", Version.HasCost, "---yy"},
-		{"cold cost", Version.HasColdCost, "----y"},
-		{"ordered", Version.HasOrdered, "yyyy-"},
-		{"group floor", Version.HasGroupFloor, "----y"},
-		{"frame bounds", Version.HasFrameBounds, "----y"},
-		{"SUBSCRIBE_END", Version.HasSubscribeEnd, "--yyy"},
-		{"timestamps", Version.HasTimestamps, "--yyy"},
-		{"TRACK", Version.HasTrack, "--yyy"},
-		{"FETCH served", Version.ServesFetch, "--yyy"},
-		{"PROBE rtt", Version.HasProbeRTT, "-yyyy"},
-		{"GOAWAY", Version.HasGoaway, "-yyyy"},
-		{"datagrams", Version.HasDatagrams, "--yyy"},
+		{"SETUP", Version.HasSetup, "--yyyy"},
+		{"exclude hop", Version.HasExcludeHop, "-yy---"},
+		{"ANNOUNCE_OK", Version.HasAnnounceOK, "--yyyy"},
+		{"announce ids", Version.HasAnnounceIDs, "---yyy"},
+		{"announce update", Version.HasAnnounceUpdate, "--yyyy"},
+		{"hop ids", Version.HasHopIDs, "-yyyyy"},
+		{"sender in hops", Version.SenderInHops, "yy----"},
+		{"cost", Version.HasCost, "---yyy"},
+		{"cold cost", Version.HasColdCost, "----y-"},
+		{"link cost", Version.HasLinkCost, "----yy"},
+		{"hidden", Version.HasHidden, "-----y"},
+		{"epochs", Version.HasEpochs, "-----y"},
+		{"copies", Version.HasCopies, "-----y"},
+		{"SUBSCRIBE_DROP", Version.HasDrop, "yyyyy-"},
+		{"AUTH", Version.HasAuth, "-----y"},
+		{"ordered", Version.HasOrdered, "yyyy--"},
+		{"group floor", Version.HasGroupFloor, "----yy"},
+		{"frame bounds", Version.HasFrameBounds, "----yy"},
+		{"SUBSCRIBE_END", Version.HasSubscribeEnd, "--yyyy"},
+		{"timestamps", Version.HasTimestamps, "--yyyy"},
+		{"TRACK", Version.HasTrack, "--yyyy"},
+		{"FETCH served", Version.ServesFetch, "--yyyy"},
+		{"PROBE rtt", Version.HasProbeRTT, "-yyyyy"},
+		{"GOAWAY", Version.HasGoaway, "-yyyyy"},
+		{"datagrams", Version.HasDatagrams, "--yyyy"},
 	} {
 		got := ""
 		for _, v := range everyVersion {
