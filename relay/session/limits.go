@@ -1,7 +1,7 @@
 package session
 
 import (
-	"sync/atomic"
+	"time"
 
 	"github.com/moqrelay/operator/relay/model"
 	"github.com/moqrelay/operator/relay/transport"
@@ -19,9 +19,15 @@ type Limits struct {
 	// Groups is the most groups that are sent to the peer at a time, each on a
 	// stream of its own; default 1024. Others wait.
 	Groups int
+	// Fetches is the most fetches of the peer that are answered at a time; default
+	// 64. Others wait in order.
+	Fetches int
 	// ControlMessage is the longest body of a control message in bytes; default
 	// 65,536. A longer one ends the session.
 	ControlMessage int
+	// StalledTimeout is how long the peer may take no byte of a group while there
+	// is one for it, before the session is closed; default 60 s, below 0: for ever.
+	StalledTimeout time.Duration
 }
 
 // WithDefaults returns the limits with every zero field at its default.
@@ -29,27 +35,15 @@ func (l Limits) WithDefaults() Limits {
 	for _, f := range []struct {
 		field *int
 		value int
-	}{{&l.Subscriptions, 1024}, {&l.Announcements, 1024}, {&l.Groups, 1024}, {&l.ControlMessage, 64 << 10}} {
+	}{{&l.Subscriptions, 1024}, {&l.Announcements, 1024}, {&l.Groups, 1024}, {&l.Fetches, 64}, {&l.ControlMessage, 64 << 10}} {
 		if *f.field == 0 {
 			*f.field = f.value
 		}
 	}
+	if l.StalledTimeout == 0 {
+		l.StalledTimeout = time.Minute
+	}
 	return l
-}
-
-// Counters count what went wrong in sessions. One may serve many sessions.
-type Counters struct {
-	// Malformed counts streams that were ended because their bytes could not be read.
-	Malformed atomic.Int64
-	// Unknown counts streams of a type that is not known.
-	Unknown atomic.Int64
-	// Refused counts requests for tracks that were refused.
-	Refused atomic.Int64
-	// Discarded counts announcements that were ignored: over the limit, or with a
-	// path or a hop list that nobody may carry.
-	Discarded atomic.Int64
-	// Stray counts group streams that belonged to no subscription.
-	Stray atomic.Int64
 }
 
 // NewWindow returns the window that paces the groups arriving on conn: the

@@ -18,7 +18,7 @@ func (s *Session) serveFetch(in *wire.StreamReader) error {
 	if err != nil {
 		return err
 	}
-	s.counters.Refused.Add(1)
+	s.counters.Refused.Add(errNoFetch)
 	return fmt.Errorf("FETCH %q %q group %d: %w", msg.Broadcast, msg.Track, msg.Group, errNoFetch)
 }
 

@@ -110,7 +110,7 @@ func (s *Session) serveSubscribe(st transport.Stream, in *wire.StreamReader) err
 // refused counts a request that is refused with err.
 func (s *Session) refused(err error) error {
 	if !unreadable(err) && s.ctx.Err() == nil {
-		s.counters.Refused.Add(1)
+		s.counters.Refused.Add(err)
 	}
 	return err
 }
