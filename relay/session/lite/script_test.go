@@ -40,6 +40,7 @@ type script struct {
 	ctx      context.Context // outlives the test's own, so that ends are seen
 	t        *testing.T
 	conn     transport.Conn
+	ours     *transport.PipeConn // the session's end
 	streams  map[string]*scriptStream
 	session  *Session
 	origin   *model.Origin
@@ -64,6 +65,13 @@ const relayID = 10
 
 // newScript returns a peer of a session on the given side of a pipe.
 func newScript(t *testing.T, v lite.Version, cfg Config, pipe transport.PipeConfig, client bool) *script {
+	t.Helper()
+	return newMeasuredScript(t, v, cfg, pipe, client, transport.Stats{})
+}
+
+// newMeasuredScript is newScript on a connection that measures something.
+func newMeasuredScript(t *testing.T, v lite.Version, cfg Config, pipe transport.PipeConfig, client bool, stats transport.Stats) *script {
+	t.Helper()
 	b := newBench(t)
 	t.Cleanup(b.end)
 	pipe.Protocol = v.String()
@@ -72,12 +80,13 @@ func newScript(t *testing.T, v lite.Version, cfg Config, pipe transport.PipeConf
 	if client {
 		ours, theirs = c, s
 	}
+	ours.SetStats(stats)
 	if cfg.Origin == nil {
 		cfg.Origin = newOrigin(relayID)
 	}
 	cfg.Counters = &session.Counters{}
 	sc := &script{
-		t: t, ctx: context.WithoutCancel(t.Context()), conn: theirs, streams: make(map[string]*scriptStream), origin: cfg.Origin,
+		t: t, ctx: context.WithoutCancel(t.Context()), conn: theirs, ours: ours, streams: make(map[string]*scriptStream), origin: cfg.Origin,
 		counters: cfg.Counters, bench: b,
 		waiting: map[string]chan *scriptStream{"bidi": make(chan *scriptStream, 1000), "uni": make(chan *scriptStream, 1000)},
 	}

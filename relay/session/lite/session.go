@@ -89,6 +89,7 @@ type Session struct {
 	tasks  tasks
 	peer   peer
 
+	probe    lite.ProbeLevel
 	draining atomic.Bool // we said GOAWAY
 	goneAway atomic.Bool // the peer said it
 	leave    chan string // GoAway's URI, on its way to Run
@@ -99,6 +100,8 @@ type Session struct {
 	pulls     pulls     // what we asked the peer for
 	heard     heard     // what the peer announced
 	announced announced // what we announce to the peer
+	probes atomic.Int32 // Probe streams of the peer
+
 }
 
 // New returns a session on conn that speaks version.
@@ -114,6 +117,7 @@ func New(conn transport.Conn, version lite.Version, cfg Config) *Session {
 	s.leave = make(chan string, 1)
 	s.places = make(chan struct{}, s.cfg.Limits.Groups)
 	s.requests.byID = make(map[uint64]struct{})
+		probe:  probeLevel(conn),
 	s.pulls.byID = make(map[uint64]*pull)
 	s.heard.live = make(map[*hearing]struct{})
 	s.announced.streams = make(map[*announcer]struct{})

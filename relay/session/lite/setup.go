@@ -84,7 +84,7 @@ func (s *Session) sendSetup() error {
 	if err != nil {
 		return fmt.Errorf("open Setup stream: %w", err)
 	}
-	msg := lite.Setup{Hop: s.cfg.Origin.ID()}
+	msg := lite.Setup{Probe: s.probe, Hop: s.cfg.Origin.ID()}
 	if info := s.conn.Info(); info.Client {
 		msg.Role = s.cfg.Role
 		if !info.HasURI {

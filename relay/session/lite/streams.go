@@ -117,6 +117,7 @@ func (s *Session) serveType(typ lite.BidiType, st transport.Stream, in *wire.Str
 	case lite.BidiFetch:
 		return s.serveFetch(in)
 	case lite.BidiProbe:
+		return s.serveProbe(st, in)
 	}
 	return errUnknownStream // Probe: level 0 is declared
 }
