@@ -53,7 +53,7 @@ wss:// WebSocket. http://HOST:PORT is a relay with a self-signed certificate: it
 is fetched from there and pinned. A path in the URL is the root of the session.`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(p.newPub(), p.newSub(), p.newClock())
+	root.AddCommand(p.newPub(), p.newSub(), p.newClock(), p.newFanout())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetArgs(args)
 	root.SetOut(p.stdout)
@@ -87,6 +87,11 @@ type common struct {
 func (c *common) register(flags *pflag.FlagSet, broadcast, track string) {
 	flags.StringVar(&c.broadcast, "broadcast", broadcast, "path of the broadcast, below the URL's path")
 	flags.StringVar(&c.track, "track", track, "name of the track")
+	c.registerTarget(flags)
+}
+
+// registerTarget adds the flags that say how to connect and what to tell.
+func (c *common) registerTarget(flags *pflag.FlagSet) {
 	flags.StringVar(&c.target.Transport, "transport", "", "quic, webtransport or websocket instead of what the URL's scheme says")
 	flags.StringVar(&c.target.Version, "version", "", "protocols to offer, such as moq-lite-05 (default: all released, newest first)")
 	flags.StringVar(&c.target.Draft, "qmux-draft", "", "drafts to offer over WebSocket, such as qmux-02 (default: all, newest first)")

@@ -27,6 +27,8 @@ type Checked struct {
 	Groups, Frames int
 	// Sizes are those of the payloads.
 	Sizes Sizes
+	// Keyframe is the size of each group's first frame in bytes; 0: as the others.
+	Keyframe int
 	// Rate is frames per second; 0: as fast as the relay takes them.
 	Rate float64
 
@@ -62,7 +64,11 @@ func (c *Checked) Payload(now time.Time) []byte {
 	if count == 0 {
 		n, count = n%sizeCycle, sizeCycle
 	}
-	c.buffer = AppendPayload(c.buffer[:0], c.current.Place, c.Sizes.At(n, count), now)
+	size := c.Sizes.At(n, count)
+	if c.Keyframe > 0 && c.current.Frame == 0 {
+		size = c.Keyframe
+	}
+	c.buffer = AppendPayload(c.buffer[:0], c.current.Place, size, now)
 	return c.buffer
 }
 

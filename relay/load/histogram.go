@@ -25,6 +25,15 @@ func (h *histogram) add(d time.Duration) {
 	h.most = max(h.most, d)
 }
 
+// merge adds what another has counted.
+func (h *histogram) merge(other *histogram) {
+	for i, n := range other.counts {
+		h.counts[i] += n
+	}
+	h.total += other.total
+	h.most = max(h.most, other.most)
+}
+
 func bucketOf(v uint64) int {
 	if v < subBuckets {
 		return int(v)

@@ -59,3 +59,25 @@ func (s *Sizes) String() string {
 
 // Type names the kind of value in help texts.
 func (*Sizes) Type() string { return "bytes" }
+
+// Bytes is a number of bytes as a command line flag: "8192" or "8Ki".
+type Bytes int
+
+// Set reads the text form.
+func (b *Bytes) Set(text string) error {
+	n, err := config.ParseBytes(text)
+	if err != nil {
+		return err
+	}
+	if n < 0 || n > MaxFrame {
+		return fmt.Errorf("0 to %v bytes are possible", config.Bytes(MaxFrame))
+	}
+	*b = Bytes(n)
+	return nil
+}
+
+// String is the text form.
+func (b *Bytes) String() string { return config.Bytes(*b).String() }
+
+// Type names the kind of value in help texts.
+func (*Bytes) Type() string { return "bytes" }

@@ -87,6 +87,15 @@ func (t Target) Validate() error {
 	return err
 }
 
+// kind is the transport that is used; empty where the URL makes no sense.
+func (t Target) kind() transport.Kind {
+	l, err := t.parse()
+	if err != nil {
+		return ""
+	}
+	return l.kind
+}
+
 func (t Target) parse() (*link, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil {

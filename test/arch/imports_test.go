@@ -52,7 +52,7 @@ var rules = map[string]rule{
 		ours:   []string{"relay/..."},
 		others: []string{"golang.org/x/sync/..."},
 	},
-	"relay/load": {ours: []string{"relay/..."}},
+	"relay/load": {ours: []string{"relay/..."}, others: []string{xsys}},
 
 	"api/v1alpha1/apitest": {ours: []string{"api/v1alpha1"}, others: []string{kubernetes, yaml}},
 	"api/v1alpha1":         {others: []string{kubernetes, "sigs.k8s.io/controller-runtime/pkg/scheme"}},

@@ -1,0 +1,361 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// FanoutOptions say what a crowd watches. Target, Viewers, Size, Rate and Duration
+// are required.
+type FanoutOptions struct {
+	// Target is the relay.
+	Target Target
+	// Publishers is how many broadcasts there are, each with one track and a
+	// session of its own; the viewers are dealt out to them. 0: one.
+	Publishers int
+	// Viewers is how many take everything, each in a session of its own.
+	Viewers int
+	// Stalled is how many more take one frame and then nothing.
+	Stalled int
+	// Size is that of each frame in bytes, at least [HeadBytes], and Keyframe that
+	// of each group's first; 0: as the others.
+	Size, Keyframe int
+	// Rate is frames per second of each track. A group is one second of them.
+	Rate float64
+	// MaxLatency is how stale a group may be before a viewer does without it; 0: 10 s.
+	MaxLatency time.Duration
+	// History is how long the relay may keep groups that are not the latest; 0: 1 s.
+	History time.Duration
+	// Idle is how long the bystander is watched before the crowd comes; 0: there
+	// is no bystander.
+	Idle time.Duration
+	// Duration is how long the crowd is measured once all of it is there.
+	Duration time.Duration
+	// Drain is how long the last frames may take at the end; 0: 10 s.
+	Drain time.Duration
+	// PID is the relay's process on this machine; 0: it is not measured.
+	PID int
+	// Progress is told what is being done; nil: nobody is.
+	Progress *Progress
+}
+
+func (o FanoutOptions) withDefaults() FanoutOptions {
+	o.Publishers = max(o.Publishers, 1)
+	if o.MaxLatency <= 0 {
+		o.MaxLatency = 10 * time.Second
+	}
+	if o.History <= 0 {
+		o.History = time.Second
+	}
+	if o.Drain <= 0 {
+		o.Drain = 10 * time.Second
+	}
+	return o
+}
+
+// perGroup is how many frames a group has.
+func (o FanoutOptions) perGroup() int { return max(int(math.Round(o.Rate)), 1) }
+
+const (
+	fanoutTrack     = "video"
+	bystanderFrame  = 200 // bytes
+	bystanderRate   = 50
+	joinsAtOnce     = 32
+	joinTimeout     = time.Minute
+	publisherFactor = 3 // a publisher that is slowed down more than this ends the run
+)
+
+// Fanout has a crowd watch and measures what it gets and what that costs the
+// relay. It returns an error when somebody cannot publish or watch; that frames
+// are late or missing is in the report.
+func Fanout(ctx context.Context, o FanoutOptions) (FanoutReport, error) {
+	o = o.withDefaults()
+	f := &fanout{o: o, joining: make(chan struct{}, joinsAtOnce)}
+	ctx, f.cancel = context.WithCancelCause(ctx)
+	defer f.tasks.Wait()
+	defer f.cancel(errDone)
+	f.report.loadBefore()
+	if err := f.run(ctx); err != nil {
+		return f.report, err
+	}
+	return f.report, nil
+}
+
+// fanout is one run.
+type fanout struct {
+	o       FanoutOptions
+	cancel  context.CancelCauseFunc
+	tasks   sync.WaitGroup // publishers and seats
+	joining chan struct{}  // places of those that are connecting
+	report  FanoutReport
+
+	bystander *seat
+	screens   []*screen
+	seats     []*seat // viewers, then stalled ones
+
+	mu   sync.Mutex // guards what follows
+	lost int        // sessions that ended before their time
+	why  error      // of the first of them
+}
+
+func (f *fanout) run(ctx context.Context) error {
+	if err := f.bystanders(ctx); err != nil {
+		return err
+	}
+	if err := f.base(ctx); err != nil {
+		return err
+	}
+	if err := f.fill(ctx); err != nil {
+		return err
+	}
+	return f.measure(ctx)
+}
+
+// bystanders begins a small track that has nothing to do with the crowd, and sees
+// how late it is while the relay has nothing else to do.
+func (f *fanout) bystanders(ctx context.Context) error {
+	if f.o.Idle <= 0 {
+		return nil
+	}
+	f.o.Progress.Say("a bystander watches the idle relay for %v", f.o.Idle)
+	aside := f.show(ctx, "bystander", &Checked{
+		Frames: bystanderRate, Rate: bystanderRate, Sizes: Sizes{Min: bystanderFrame, Max: bystanderFrame},
+	})
+	f.bystander = f.seat(aside)
+	f.sit(ctx, "the bystander", f.bystander)
+	if err := f.awaitAll(ctx, []*seat{f.bystander}); err != nil {
+		return err
+	}
+	f.bystander.reset()
+	if err := pause(ctx, f.o.Idle); err != nil {
+		return err
+	}
+	idle := f.bystander.reset()
+	f.report.Bystander = &Bystander{Idle: latencies(&idle)}
+	return nil
+}
+
+// show publishes a track until the run is over.
+func (f *fanout) show(ctx context.Context, name string, content *Checked) *screen {
+	s := &screen{broadcast: name, perGroup: content.Frames}
+	s.end.Store(math.MaxUint64)
+	f.tasks.Go(func() {
+		err := Publish(ctx, PublishOptions{
+			Targets: []Target{f.o.Target}, Broadcast: name, Track: fanoutTrack, Content: content,
+			MaxLatency: f.o.History, OnFrame: func(Place, []byte) { s.sent.Add(1) },
+		})
+		if err != nil {
+			f.cancel(fmt.Errorf("publisher of %q: %w", name, err))
+		}
+	})
+	return s
+}
+
+func (f *fanout) seat(s *screen) *seat {
+	return &seat{target: f.o.Target, screen: s, maxLatency: f.o.MaxLatency, there: make(chan struct{})}
+}
+
+// sit has a seat watch until the run is over.
+func (f *fanout) sit(ctx context.Context, name string, s *seat) {
+	f.tasks.Go(func() {
+		select {
+		case f.joining <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		arrived := sync.OnceFunc(func() { <-f.joining })
+		defer arrived()
+		f.tasks.Go(func() { wait(ctx, s.there); arrived() })
+		err := s.watch(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case !isOver(s.there):
+			f.cancel(fmt.Errorf("%s: %w", name, err))
+		default:
+			f.lose(fmt.Errorf("%s: %w", name, err))
+		}
+	})
+}
+
+func (f *fanout) lose(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost++
+	if f.why == nil {
+		f.why = err
+		f.o.Progress.Say("a viewer was lost: %v", err)
+	}
+}
+
+// awaitAll waits until every seat has had a frame.
+func (f *fanout) awaitAll(ctx context.Context, seats []*seat) error {
+	limit := time.NewTimer(joinTimeout)
+	defer limit.Stop()
+	for i, s := range seats {
+		select {
+		case <-s.there:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-limit.C:
+			return fmt.Errorf("only %d of %d viewers had a frame of %q within %v: the relay or this machine is overloaded; try fewer viewers or a lower rate",
+				i, len(seats), s.screen.broadcast, joinTimeout)
+		}
+	}
+	return nil
+}
+
+// base begins the tracks, with one viewer each, and measures the relay when its
+// history is as long as it gets: what the tracks cost is not what viewers cost.
+func (f *fanout) base(ctx context.Context) error {
+	o := &f.o
+	for i := range o.Publishers {
+		s := f.show(ctx, fmt.Sprintf("room/%d", i), &Checked{
+			Frames: o.perGroup(), Rate: o.Rate, Sizes: Sizes{Min: o.Size, Max: o.Size}, Keyframe: o.Keyframe,
+		})
+		first := f.seat(s)
+		first.checks = true
+		f.screens, f.seats = append(f.screens, s), append(f.seats, first)
+		f.sit(ctx, fmt.Sprintf("first viewer of %q", s.broadcast), first)
+	}
+	if err := f.awaitAll(ctx, f.seats); err != nil {
+		return err
+	}
+	if err := pause(ctx, o.History+2*time.Second); err != nil {
+		return err
+	}
+	return f.report.relayBefore(o.PID)
+}
+
+// fill has the rest of the crowd come.
+func (f *fanout) fill(ctx context.Context) error {
+	total := max(f.o.Viewers, f.o.Publishers) + f.o.Stalled
+	f.o.Progress.Say("%d viewers come", total)
+	for i := len(f.seats); i < total; i++ {
+		s := f.seat(f.screens[i%len(f.screens)])
+		s.stalled = i >= total-f.o.Stalled
+		f.seats = append(f.seats, s)
+		f.sit(ctx, fmt.Sprintf("viewer %d of %d", i+1, total), s)
+	}
+	return f.awaitAll(ctx, f.seats)
+}
+
+// measure counts Duration's frames, from the next group on.
+func (f *fanout) measure(ctx context.Context) error {
+	frames := uint64(math.Ceil(f.o.Rate * f.o.Duration.Seconds()))
+	for _, s := range f.screens {
+		first := (s.sent.Load()/uint64(s.perGroup) + 1) * uint64(s.perGroup)
+		s.end.Store(first + frames)
+		s.first.Store(first)
+	}
+	for _, s := range f.seats {
+		s.reset()
+	}
+	f.o.Progress.Say("measuring for %v", f.o.Duration)
+	if err := f.awaitSent(ctx, func(s *screen) uint64 { return s.first.Load() }); err != nil {
+		return err
+	}
+	if f.bystander != nil {
+		f.bystander.reset()
+	}
+	began := time.Now()
+	before, err := f.usages()
+	if err != nil {
+		return err
+	}
+	if err := f.awaitSent(ctx, func(s *screen) uint64 { return s.end.Load() }); err != nil {
+		return err
+	}
+	after, err := f.usages()
+	if err != nil {
+		return err
+	}
+	f.report.window(f.o, before, after, time.Since(began))
+	if f.bystander != nil {
+		busy := f.bystander.reset()
+		f.report.Bystander.Busy = latencies(&busy)
+	}
+	return f.count(ctx, frames)
+}
+
+// usages are of the relay, where it is known, and of this process.
+func (f *fanout) usages() (u [2]usage, err error) {
+	if f.o.PID != 0 {
+		if u[0], err = usageOf(f.o.PID); err != nil {
+			return u, err
+		}
+	}
+	u[1], err = usageOf(os.Getpid())
+	if runtime.GOOS != "linux" {
+		err = nil
+	}
+	return u, err
+}
+
+// awaitSent waits until every publisher has sent so many frames. One that a relay
+// holds back too much is an error: what comes of it says nothing about the rate.
+func (f *fanout) awaitSent(ctx context.Context, frames func(*screen) uint64) error {
+	limit := time.NewTimer(publisherFactor*f.o.Duration + 10*time.Second)
+	defer limit.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for _, s := range f.screens {
+		for s.sent.Load() < frames(s) {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-limit.C:
+				return fmt.Errorf("the publisher of %q could send only %d of %d frames in time: the relay holds it back; try fewer viewers or a lower rate",
+					s.broadcast, s.sent.Load(), frames(s))
+			}
+		}
+	}
+	return nil
+}
+
+// count waits for the last frames and adds up what came.
+func (f *fanout) count(ctx context.Context, frames uint64) error {
+	takers := f.seats[:len(f.seats)-f.o.Stalled]
+	expected := frames * uint64(len(takers))
+	limit := time.NewTimer(f.o.Drain)
+	defer limit.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for over := false; !over && sum(takers) < expected; {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			over = true
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	ended := time.Now()
+	f.mu.Lock()
+	f.report.Lost = f.lost
+	f.mu.Unlock()
+	var fault error
+	for _, s := range takers {
+		fault = errors.Join(fault, f.report.add(s, frames, ended))
+	}
+	f.report.finish(expected)
+	return fault
+}
+
+func sum(seats []*seat) (frames uint64) {
+	for _, s := range seats {
+		frames += s.taken()
+	}
+	return frames
+}
+
+// pause lets time pass.
+func pause(ctx context.Context, d time.Duration) error {
+	return until(ctx, time.Now().Add(d))
+}

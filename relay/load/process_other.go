@@ -1,0 +1,31 @@
+//go:build !linux
+
+package load
+
+import (
+	"errors"
+	"time"
+)
+
+// usage is what the kernel says of a process at one time.
+type usage struct {
+	rss, peak int64
+	cpu       time.Duration
+	drops     uint64
+}
+
+var errLinux = errors.New("processes are measured and pinned on Linux alone")
+
+func usageOf(int) (usage, error) { return usage{}, errLinux }
+
+func loadAverage() float64 { return 0 }
+
+// Pin confines this process to processors, on Linux.
+func Pin([]int) error { return errLinux }
+
+func pinned(cpus []int, start func() error) error {
+	if len(cpus) > 0 {
+		return errLinux
+	}
+	return start()
+}
