@@ -39,10 +39,13 @@ const certificateInterval = 10 * time.Second
 type certificates struct {
 	cfg     config.TLS
 	log     *slog.Logger
-	reloads func(ok bool) // counts
+	reloads func(result string) // counts
+	now     chan struct{}       // asks for a look at the files
 
 	mu     sync.Mutex
 	served []*servedCertificate // the default one first; a directory without a usable pair has none
+
+	faults map[string]string // what was last wrong with a directory, told once; of load alone
 }
 
 // servedCertificate is one pair in use.
@@ -55,8 +58,9 @@ type servedCertificate struct {
 
 var errNoCertificate = errors.New("no certificate is loaded yet")
 
-func newCertificates(cfg config.TLS, log *slog.Logger) (*certificates, error) {
-	c := &certificates{cfg: cfg, log: log, reloads: func(bool) {}}
+// newCertificates reads what there is; reloads is told what became of each changed pair.
+func newCertificates(cfg config.TLS, log *slog.Logger, reloads func(result string)) (*certificates, error) {
+	c := &certificates{cfg: cfg, log: log, reloads: reloads, now: make(chan struct{}, 1), faults: make(map[string]string)}
 	if cfg.Mode == config.SelfSigned {
 		return c, c.renew(time.Now())
 	}
@@ -130,6 +134,8 @@ func (c *certificates) run(ctx context.Context) error {
 		select {
 		case now := <-tick.C:
 			c.refresh(now)
+		case <-c.now:
+			c.refresh(time.Now())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -213,12 +219,18 @@ func (c *certificates) load() {
 		before := c.served[i]
 		c.mu.Unlock()
 		served, err := readCertificate(directory, before)
+		if err == nil {
+			delete(c.faults, directory)
+		}
 		switch {
 		case err != nil && before == nil:
 			c.log.Warn("no certificate: put tls.crt and tls.key into the directory; the relay looks again by itself", "directory", directory, "error", err)
 			continue
+		case err != nil && c.faults[directory] == err.Error():
+			continue
 		case err != nil:
-			c.reloads(false)
+			c.faults[directory] = err.Error()
+			c.reloads(reloadRejected)
 			c.log.Error("cannot use the changed certificate; the one before stays in service", "directory", directory, "error", err)
 			continue
 		case served == before:
@@ -228,7 +240,7 @@ func (c *certificates) load() {
 		c.served[i] = served
 		c.mu.Unlock()
 		if before != nil {
-			c.reloads(true)
+			c.reloads(reloadOK)
 		}
 		c.logLoaded(directory, served)
 	}
@@ -281,6 +293,3 @@ func readCertificate(directory string, before *servedCertificate) (*servedCertif
 		name: filepath.Base(directory), pair: pair, text: text, hash: sha256.Sum256(pair.Certificate[0]),
 	}, nil
 }
-
-// setReloads says who counts changed files.
-func (c *certificates) setReloads(count func(ok bool)) { c.reloads = count }

@@ -41,7 +41,7 @@ func putFile(t *testing.T, directory, name string, text []byte) {
 func newCertificatesIn(t *testing.T, directories ...string) (*certificates, *bytes.Buffer) {
 	t.Helper()
 	log := new(bytes.Buffer)
-	c, err := newCertificates(config.TLS{Mode: config.Files, Directories: directories}, slog.New(slog.NewTextHandler(log, nil)))
+	c, err := newCertificates(config.TLS{Mode: config.Files, Directories: directories}, slog.New(slog.NewTextHandler(log, nil)), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestASelfSignedCertificateFitsWhatBrowsersAcceptByItsHash(t *testing.T) {
 }
 
 func TestASelfSignedCertificateIsRenewedAtHalfItsLife(t *testing.T) {
-	c, err := newCertificates(config.TLS{Mode: config.SelfSigned}, slog.New(slog.DiscardHandler))
+	c, err := newCertificates(config.TLS{Mode: config.SelfSigned}, slog.New(slog.DiscardHandler), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +98,8 @@ func TestAChangedPairIsServedAndABadOneKeepsTheOneBefore(t *testing.T) {
 	directory := t.TempDir()
 	first := putPair(t, directory)
 	c, log := newCertificatesIn(t, directory)
-	counted := map[bool]int{}
-	c.setReloads(func(ok bool) { counted[ok]++ })
+	counted := map[string]int{}
+	c.reloads = func(result string) { counted[result]++ }
 	wantServed(t, c, first)
 	second := putPair(t, directory)
 	c.load()
@@ -107,8 +107,9 @@ func TestAChangedPairIsServedAndABadOneKeepsTheOneBefore(t *testing.T) {
 	c.load() // nothing changed
 	putFile(t, directory, "tls.crt", []byte("no PEM"))
 	c.load()
+	c.load() // it was said
 	wantServed(t, c, second)
-	if counted[true] != 1 || counted[false] != 1 {
+	if counted["ok"] != 1 || counted["rejected"] != 1 {
 		t.Errorf("counted %v, want one good and one bad", counted)
 	}
 	if !bytes.Contains(log.Bytes(), []byte(directory)) || !bytes.Contains(log.Bytes(), []byte("stays in service")) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -28,8 +29,8 @@ func (a Addresses) String() string {
 
 type sockets struct {
 	udp    *quic.Listener // nil when QUIC and WebTransport are off
-	tcp    net.Listener
-	status net.Listener // nil when status.listen is empty
+	tcp    *acceptor
+	status *acceptor // nil when status.listen is empty
 }
 
 func (s *sockets) close() {
@@ -56,7 +57,7 @@ func (s *Server) Listen(ctx context.Context) (Addresses, error) {
 	}
 	if s.cfg.Status.Listen != "" {
 		var err error
-		if s.sockets.status, err = listenTCP(ctx, s.cfg.Status.Listen); err != nil {
+		if s.sockets.status, err = s.listenTCP(ctx, "status", s.cfg.Status.Listen); err != nil {
 			s.sockets.close()
 			return Addresses{}, taken(fmt.Errorf("status.listen: %w", err), "--status-listen")
 		}
@@ -95,7 +96,7 @@ func (s *Server) listenClients(ctx context.Context) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	for range portTries {
-		if s.sockets.tcp, err = listenTCP(ctx, s.cfg.Listen); err != nil {
+		if s.sockets.tcp, err = s.listenTCP(ctx, "tcp", s.cfg.Listen); err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
 		_, picked, _ := net.SplitHostPort(s.sockets.tcp.Addr().String())
@@ -110,9 +111,12 @@ func (s *Server) listenClients(ctx context.Context) error {
 	return fmt.Errorf("listen: %w", err)
 }
 
-func listenTCP(ctx context.Context, address string) (net.Listener, error) {
-	var lc net.ListenConfig
-	return lc.Listen(ctx, "tcp", address)
+func (s *Server) listenTCP(ctx context.Context, name, address string) (*acceptor, error) {
+	inner, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return newAcceptor(inner, name, s.log), nil
 }
 
 func (s *Server) listenUDP(ctx context.Context, address string) error {
@@ -130,14 +134,15 @@ func (s *Server) listenUDP(ctx context.Context, address string) error {
 			InitialPacketSize: uint16(t.QUIC.InitialPacketSize),
 		},
 		Address:        address,
-		TLS:            &tls.Config{GetCertificate: s.certificates.get},
+		TLS:            s.quicTLS(),
 		Protocols:      s.protocols(),
 		NoQUIC:         !native,
 		NoWebTransport: !web,
 		AllowedOrigins: t.AllowedOrigins,
 		ReceiveBuffer:  int(s.cfg.SocketBuffers.Receive),
 		SendBuffer:     int(s.cfg.SocketBuffers.Send),
-		Admit:          func(remote net.Addr) bool { return s.refusal(remote) == "" },
+		SetupTimeout:   s.setupTimeout(),
+		Admit:          s.admit,
 		Upgrade: func(info transport.Info) int {
 			if s.refusal(info.Remote) != "" {
 				return 503
@@ -150,6 +155,26 @@ func (s *Server) listenUDP(ctx context.Context, address string) error {
 	}
 	s.sockets.udp = listener
 	return nil
+}
+
+// quicTLS counts the handshakes that cannot succeed: nobody else sees them.
+func (s *Server) quicTLS() *tls.Config {
+	spoken := append(s.protocols(), "h3")
+	return &tls.Config{
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			cert, err := s.certificates.get(hello)
+			if err != nil {
+				s.sessions.refuse(refusedTLS)
+			}
+			return cert, err
+		},
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if !slices.ContainsFunc(hello.SupportedProtos, func(p string) bool { return slices.Contains(spoken, p) }) {
+				s.sessions.refuse(refusedVersion)
+			}
+			return nil, nil //nolint:nilnil // the configuration stays as it is
+		},
+	}
 }
 
 func (s *Server) windows() transport.Windows {

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"net/http"
+	"time"
 
 	"github.com/moqrelay/operator/relay/admin"
 	"github.com/moqrelay/operator/relay/status"
@@ -57,6 +58,9 @@ func (s *Server) Stats() admin.Stats {
 		EvictedGroups: m.EvictedGroups.Load(), EvictedBytes: m.EvictedBytes.Load(), EvictedTailBytes: m.EvictedTailBytes.Load(),
 		ReadersExpired: m.ReadersExpired.Load(), Sessions: make(map[string]int64),
 	}
+	stats.AcceptFailures, stats.AcceptStalled = make(map[string]map[string]int64), make(map[string]map[string]time.Duration)
+	s.sockets.tcp.count(&stats)
+	s.sockets.status.count(&stats)
 	s.sessions.count(&stats)
 	s.reloads.mu.Lock()
 	defer s.reloads.mu.Unlock()

@@ -51,6 +51,7 @@ type Server struct {
 	alive        admin.Liveness
 	sockets      sockets
 	qmux         qmux.Config
+	handshakes   rate
 
 	live      atomic.Pointer[config.LiveConfig]
 	reloads   reloads
@@ -75,13 +76,16 @@ func New(o Options) (*Server, error) {
 	s.log = slog.New(s.logs)
 	s.reloads.loaded(o.Loaded)
 	s.origin = model.NewOrigin(model.Config{
-		Cache:     cacheConfig(live.Cache, memoryLimit(s.log)),
-		PacingCap: int64(live.PacingCap),
+		Cache:           cacheConfig(live.Cache, memoryLimit(s.log)),
+		PacingCap:       int64(live.PacingCap),
+		MaxFrame:        int64(live.Limits.MaxFrame),
+		GroupTail:       int64(live.Limits.GroupTail),
+		UpstreamTimeout: time.Duration(live.Limits.UpstreamTimeoutSeconds) * time.Second,
 	})
 	s.sessions = newSessions()
 	s.live.Store(&live)
 	var err error
-	if s.certificates, err = newCertificates(cfg.TLS, s.log); err != nil {
+	if s.certificates, err = newCertificates(cfg.TLS, s.log, s.reloads.countTLS); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/moqrelay/operator/relay/config"
-	"github.com/moqrelay/operator/relay/session"
 	"github.com/moqrelay/operator/relay/session/lite"
 	"github.com/moqrelay/operator/relay/status"
 	"github.com/moqrelay/operator/relay/transport"
@@ -58,39 +56,6 @@ func newSessions() *sessions {
 	}
 }
 
-// refusal is why no session may be opened from this address now; "" when it may.
-// Every refusal is worth another try elsewhere or later.
-func (s *Server) refusal(remote net.Addr) string {
-	limits := s.live.Load().Limits
-	s.sessions.mu.Lock()
-	defer s.sessions.mu.Unlock()
-	var reason string
-	switch {
-	case s.draining.Load():
-		reason = "draining"
-	case s.sessions.fullLocked(limits, remote):
-		reason = "overload"
-	default:
-		return ""
-	}
-	s.sessions.refused[reason]++
-	return reason
-}
-
-// fullLocked reports whether one more session from this address is over a limit.
-func (s *sessions) fullLocked(limits config.Limits, remote net.Addr) bool {
-	return limits.Sessions > 0 && len(s.open) >= limits.Sessions ||
-		limits.SessionsPerIP > 0 && s.perIP[ipOf(remote)] >= limits.SessionsPerIP
-}
-
-func ipOf(remote net.Addr) string {
-	host, _, err := net.SplitHostPort(remote.String())
-	if err != nil {
-		return remote.String()
-	}
-	return host
-}
-
 // serve runs one session until it ends.
 func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 	info := conn.Info()
@@ -108,7 +73,7 @@ func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 		conn: conn, started: time.Now(), cancel: cancel,
 		session: lite.New(conn, version, lite.Config{
 			Origin:   s.origin,
-			Limits:   session.Limits{Subscriptions: limits.SubscriptionsPerSession, Announcements: limits.AnnouncementsPerSession},
+			Limits:   sessionLimits(limits),
 			Counters: &s.counters,
 			Log:      log,
 		}),
@@ -140,7 +105,7 @@ func (s *sessions) add(o *openSession, limits config.Limits) *openSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fullLocked(limits, o.conn.Info().Remote) {
-		s.refused["overload"]++
+		s.refused[refusedOverload]++
 		return nil
 	}
 	s.nextID++

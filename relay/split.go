@@ -3,29 +3,27 @@ package relay
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 )
 
-// firstByteTimeout bounds how long a TCP client may stay silent.
-const firstByteTimeout = 10 * time.Second
-
 // splitListener tells TLS from plain HTTP by a connection's first byte, 0x16 for
-// TLS, so that both may use one port. With plain false everything else is closed.
+// TLS, so that both may use one port.
 type splitListener struct {
 	net.Listener
-	tls   *tls.Config
+	tls *tls.Config
+	// plain lets plain HTTP in; else it is closed.
 	plain bool
+	// admit says whether one more connection may begin, before any work for it.
+	admit func() bool
+	// patience bounds the time until the first byte is here and TLS is agreed.
+	patience func() time.Duration
+	// refused is told why a connection was not taken: admin.RefuseReasons.
+	refused func(reason string)
 
 	accepted chan net.Conn
 	peeking  sync.WaitGroup
-}
-
-func newSplitListener(inner net.Listener, cfg *tls.Config, plain bool) *splitListener {
-	return &splitListener{Listener: inner, tls: cfg, plain: plain, accepted: make(chan net.Conn)}
 }
 
 // run accepts until ctx is done or the listener breaks. It waits for those whose
@@ -34,53 +32,58 @@ func (l *splitListener) run(ctx context.Context) error {
 	defer l.peeking.Wait()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
-	backoff := 50 * time.Millisecond
 	for {
 		conn, err := l.Listener.Accept()
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err == nil:
-			backoff = 50 * time.Millisecond
-			l.peeking.Go(func() { l.sort(ctx, conn) })
-			continue
-		}
-		// Out of descriptors, or one connection that failed: neither is the end.
-		if !isTemporary(err) {
+		case err != nil:
 			return err
-		}
-		select {
-		case <-time.After(backoff):
-			backoff = min(2*backoff, time.Second)
-		case <-ctx.Done():
+		case !l.admit():
+			_ = conn.Close()
+		default:
+			l.peeking.Go(func() { l.sort(ctx, conn) })
 		}
 	}
 }
 
-// sort looks at the first byte and hands the connection on.
+// sort looks at the first byte and hands the connection on, TLS agreed.
 func (l *splitListener) sort(ctx context.Context, conn net.Conn) {
-	first := make([]byte, 1)
-	_ = conn.SetReadDeadline(time.Now().Add(firstByteTimeout))
+	_ = conn.SetDeadline(time.Now().Add(l.patience()))
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	_, err := conn.Read(first)
-	if !stop() || err != nil {
+	sorted := l.open(ctx, conn)
+	if !stop() || sorted == nil {
 		_ = conn.Close()
 		return
 	}
-	_ = conn.SetReadDeadline(time.Time{})
-	var sorted net.Conn = &peekedConn{Conn: conn, first: first}
-	switch {
-	case first[0] == 0x16: // TLS record type "handshake", RFC 8446, section 5.1
-		sorted = tls.Server(sorted, l.tls)
-	case !l.plain:
-		_ = conn.Close()
-		return
-	}
+	_ = conn.SetDeadline(time.Time{})
 	select {
 	case l.accepted <- sorted:
 	case <-ctx.Done():
 		_ = conn.Close()
 	}
+}
+
+// open returns what the HTTP server is to read from; nil when the connection is no good.
+func (l *splitListener) open(ctx context.Context, conn net.Conn) net.Conn {
+	first := make([]byte, 1)
+	if _, err := conn.Read(first); err != nil {
+		return nil
+	}
+	peeked := &peekedConn{Conn: conn, first: first}
+	if first[0] != 0x16 { // TLS record type "handshake", RFC 8446, section 5.1
+		if l.plain {
+			return peeked
+		}
+		l.refused(refusedMalformed)
+		return nil
+	}
+	secure := tls.Server(peeked, l.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		l.refused(refusedTLS)
+		return nil
+	}
+	return secure
 }
 
 // sortedListener is what the HTTP server accepts from.
@@ -115,14 +118,3 @@ func (c *peekedConn) Read(p []byte) (int, error) {
 
 // NetConn is the connection below, for socket options.
 func (c *peekedConn) NetConn() net.Conn { return c.Conn }
-
-// isTemporary reports whether accepting may succeed later: no descriptors, no
-// memory, or a connection that was gone before it was accepted.
-func isTemporary(err error) bool {
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}

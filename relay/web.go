@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,9 +35,14 @@ func (s *Server) serveUDP(ctx context.Context) error {
 // serveTCP serves HTTP on the client port: over TLS, and plain too while the
 // certificate is self-signed, because browsers then fetch its hash that way.
 func (s *Server) serveTCP(ctx context.Context) error {
-	split := newSplitListener(s.sockets.tcp, &tls.Config{
-		GetCertificate: s.certificates.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-	}, s.cfg.TLS.Mode == config.SelfSigned)
+	split := &splitListener{
+		Listener: s.sockets.tcp,
+		tls: &tls.Config{
+			GetCertificate: s.certificates.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		},
+		plain: s.cfg.TLS.Mode == config.SelfSigned, admit: s.mayBegin, patience: s.setupTimeout,
+		refused: s.sessions.refuse, accepted: make(chan net.Conn),
+	}
 	server := s.httpServer(ctx)
 	s.sessions.running.Go(func() { _ = server.Serve(sortedListener{split, ctx}) })
 	err := split.run(ctx)
@@ -104,17 +110,23 @@ func (s *Server) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	conn, err := qmux.Accept(w, r, &s.qmux)
 	if err != nil {
-		s.sessions.refuse("version")
+		s.sessions.refuse(upgradeRefusal(err))
 		s.log.Debug("WebSocket upgrade refused", "remote", r.RemoteAddr, "error", err)
 		return
 	}
 	s.sessions.running.Go(func() { s.serve(ctx, conn) })
 }
 
-func (s *sessions) refuse(reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refused[reason]++
+// upgradeRefusal is the metrics' word for a WebSocket upgrade that was refused.
+func upgradeRefusal(err error) string {
+	refused, ok := errors.AsType[*qmux.RefusedError](err)
+	switch {
+	case ok && refused.Status == http.StatusBadRequest:
+		return refusedVersion
+	case ok && refused.Status == http.StatusForbidden:
+		return refusedForbidden
+	}
+	return refusedMalformed
 }
 
 // remoteAddr is the client's address; HTTP servers have it as text.

@@ -52,7 +52,7 @@ func (c *serveCommand) run(ctx context.Context) error {
 }
 
 // serve runs the relay until it was told to stop and has drained. The first
-// SIGTERM or SIGINT begins to drain, the second ends at once.
+// SIGTERM or SIGINT begins to drain, the second ends at once. SIGHUP reads files again.
 func (c *serveCommand) serve(ctx context.Context, source config.Source, loaded *config.Loaded) error {
 	server, err := relay.New(relay.Options{
 		Loaded: loaded, Source: source, Version: ownVersion(), Log: c.stderr, Profiles: c.profiles,
@@ -61,7 +61,7 @@ func (c *serveCommand) serve(ctx context.Context, source config.Source, loaded *
 		return fail(err)
 	}
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	signal.Notify(signals, caught(source, loaded)...)
 	defer signal.Stop(signals)
 	addresses, err := server.Listen(ctx)
 	if err != nil {
@@ -72,20 +72,43 @@ func (c *serveCommand) serve(ctx context.Context, source config.Source, loaded *
 	defer cancel()
 	done := make(chan struct{})
 	defer close(done)
-	go stopOn(signals, done, server.Drain, cancel)
+	go obey(signals, done, actions{reload: server.Reload, drain: server.Drain, end: cancel})
 	if err := server.Run(ctx); err != nil {
 		return fail(err)
 	}
 	return nil
 }
 
-// stopOn calls drain at the first signal and end at the second. It returns when
-// done is closed.
-func stopOn(signals <-chan os.Signal, done <-chan struct{}, drain, end func()) {
-	for _, act := range []func(){drain, end} {
+// caught are the signals that the relay answers to. Without files to read again
+// SIGHUP keeps its meaning: the terminal is gone.
+func caught(source config.Source, loaded *config.Loaded) []os.Signal {
+	signals := []os.Signal{syscall.SIGTERM, os.Interrupt}
+	if source.File != "" || source.LiveFile != "" || loaded.Config.TLS.Mode == config.Files {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// actions are what signals make the relay do.
+type actions struct{ reload, drain, end func() }
+
+// obey reloads at each SIGHUP, drains at the first other signal and ends at the
+// second. It returns then, or when done is closed.
+func obey(signals <-chan os.Signal, done <-chan struct{}, a actions) {
+	draining := false
+	for {
 		select {
-		case <-signals:
-			act()
+		case got := <-signals:
+			switch {
+			case got == syscall.SIGHUP:
+				a.reload()
+			case draining:
+				a.end()
+				return
+			default:
+				draining = true
+				a.drain()
+			}
 		case <-done:
 			return
 		}

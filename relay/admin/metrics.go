@@ -19,9 +19,15 @@ var (
 	// protocol, by a lost connection, or because the relay was leaving.
 	CloseReasons = []string{"clean", "protocol", "lost", "drained"}
 	// RefuseReasons say why a session was not taken.
-	RefuseReasons = []string{"overload", "draining", "version", "tls", "malformed"}
-	// ReloadResults are the values of the label "result" of reloads.
-	ReloadResults = []string{"ok", "rejected"}
+	RefuseReasons = []string{"unauthorized", "forbidden", "overload", "draining", "version", "tls", "malformed"}
+	// Listeners are the values of the label "listener", AcceptClasses those of
+	// "class": one connection's own failure, no descriptors or memory, anything else.
+	Listeners     = []string{"tcp", "status"}
+	AcceptClasses = []string{"connection", "exhausted", "unknown"}
+	// ConfigResults and TLSResults are the values of the label "result" of reloads:
+	// in force, not usable, in force but for keys that wait for a restart.
+	ConfigResults = []string{"ok", "rejected", "needs_restart"}
+	TLSResults    = []string{"ok", "rejected"}
 )
 
 // Stats is what the relay has counted since its start. Counters only grow while
@@ -34,6 +40,10 @@ type Stats struct {
 	Closed map[string]map[string]int64
 	// Refused counts sessions that were not taken, by reason.
 	Refused map[string]int64
+	// AcceptFailures counts failures to accept by listener and class. AcceptStalled
+	// is for how long a listener has not been able to accept.
+	AcceptFailures map[string]map[string]int64
+	AcceptStalled  map[string]map[string]time.Duration
 
 	// Broadcasts, Routes, Tracks and Subscriptions are there now.
 	Broadcasts, Routes, Tracks, Subscriptions int64
@@ -166,8 +176,22 @@ var families = []family{
 		}
 	}),
 	counter("goaway_sent_total", "Sessions that were told to leave.", func(r reading) int64 { return r.stats.GoawaySent }),
-	byWord(prometheus.CounterValue, "config_reloads_total", "Changed configuration files.", "result", ReloadResults, func(r reading) map[string]int64 { return r.stats.ConfigReloads }),
-	byWord(prometheus.CounterValue, "tls_reloads_total", "Changed certificate files.", "result", ReloadResults, func(r reading) map[string]int64 { return r.stats.TLSReloads }),
+	newFamily(prometheus.CounterValue, "accept_failures_total", "Failures to accept a connection.", []string{"listener", "class"}, func(r reading, emit emit) {
+		for _, listener := range Listeners {
+			for _, class := range AcceptClasses {
+				emit(float64(r.stats.AcceptFailures[listener][class]), listener, class)
+			}
+		}
+	}),
+	newFamily(prometheus.GaugeValue, "accept_stalled_seconds", "For how long a listener has accepted nothing for a failure; 0: it accepts.", []string{"listener", "class"}, func(r reading, emit emit) {
+		for _, listener := range Listeners {
+			for _, class := range AcceptClasses {
+				emit(r.stats.AcceptStalled[listener][class].Seconds(), listener, class)
+			}
+		}
+	}),
+	byWord(prometheus.CounterValue, "config_reloads_total", "Changed configuration files.", "result", ConfigResults, func(r reading) map[string]int64 { return r.stats.ConfigReloads }),
+	byWord(prometheus.CounterValue, "tls_reloads_total", "Changed certificate files.", "result", TLSResults, func(r reading) map[string]int64 { return r.stats.TLSReloads }),
 	newFamily(prometheus.GaugeValue, "tls_certificate_expiry_seconds", "Time until the certificate ends; negative after that.", []string{"certificate"}, certificates),
 	newFamily(prometheus.GaugeValue, "build_info", "Always 1.", []string{"version", "go_version"}, func(r reading, emit emit) {
 		emit(1, r.doc.Version, runtime.Version())

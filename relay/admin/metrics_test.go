@@ -12,6 +12,18 @@ import (
 
 // atStart are the lines of a relay that has done nothing yet.
 const atStart = `
+moq_relay_accept_failures_total{class="connection",listener="tcp"} 0
+moq_relay_accept_failures_total{class="exhausted",listener="tcp"} 0
+moq_relay_accept_failures_total{class="unknown",listener="tcp"} 0
+moq_relay_accept_failures_total{class="connection",listener="status"} 0
+moq_relay_accept_failures_total{class="exhausted",listener="status"} 0
+moq_relay_accept_failures_total{class="unknown",listener="status"} 0
+moq_relay_accept_stalled_seconds{class="connection",listener="tcp"} 0
+moq_relay_accept_stalled_seconds{class="exhausted",listener="tcp"} 0
+moq_relay_accept_stalled_seconds{class="unknown",listener="tcp"} 0
+moq_relay_accept_stalled_seconds{class="connection",listener="status"} 0
+moq_relay_accept_stalled_seconds{class="exhausted",listener="status"} 0
+moq_relay_accept_stalled_seconds{class="unknown",listener="status"} 0
 moq_relay_broadcasts 0
 moq_relay_build_info{go_version="GO",version="v0.1.0"} 1
 moq_relay_cache_bytes 0
@@ -20,6 +32,7 @@ moq_relay_cache_evicted_bytes_total{part="group"} 0
 moq_relay_cache_evicted_bytes_total{part="tail"} 0
 moq_relay_cache_evicted_groups_total 0
 moq_relay_cache_groups 0
+moq_relay_config_reloads_total{result="needs_restart"} 0
 moq_relay_config_reloads_total{result="ok"} 0
 moq_relay_config_reloads_total{result="rejected"} 0
 moq_relay_goaway_sent_total 0
@@ -46,6 +59,8 @@ moq_relay_sessions_opened_total{transport="quic"} 0
 moq_relay_sessions_opened_total{transport="websocket"} 0
 moq_relay_sessions_opened_total{transport="webtransport"} 0
 moq_relay_sessions_refused_total{reason="draining"} 0
+moq_relay_sessions_refused_total{reason="forbidden"} 0
+moq_relay_sessions_refused_total{reason="unauthorized"} 0
 moq_relay_sessions_refused_total{reason="malformed"} 0
 moq_relay_sessions_refused_total{reason="overload"} 0
 moq_relay_sessions_refused_total{reason="tls"} 0

@@ -170,16 +170,39 @@ type Cache struct {
 	MaxAgeSeconds int
 }
 
-// Limits bounds what clients may open. Zero is no limit. Live, for what is opened afterwards.
+// Limits bounds what clients may open and how long they may take. A count of zero
+// is no limit. Live, for what is opened afterwards.
 type Limits struct {
 	// Sessions bounds all sessions of the process. Default 0.
 	Sessions int
 	// SessionsPerIP bounds the sessions of one client address. Default 0.
 	SessionsPerIP int
+	// HandshakeRate bounds the connections that are begun each second, all clients
+	// together; those beyond it are refused before any cryptography. Default 0.
+	HandshakeRate int
+	// SetupTimeoutSeconds is how long a connection may take until it is a session or
+	// an HTTP request: 1 to 600. Default 10.
+	SetupTimeoutSeconds int
 	// SubscriptionsPerSession bounds what one client watches at once. Default 1024.
 	SubscriptionsPerSession int
 	// AnnouncementsPerSession bounds the broadcasts that one client offers at once. Default 1024.
 	AnnouncementsPerSession int
+	// FetchesPerSession bounds the groups that are fetched for one client at a time;
+	// more wait their turn. Default 64.
+	FetchesPerSession int
+	// StalledTimeoutSeconds is how long a client may take no byte of a group while
+	// there are some for it, until its session is closed: 5 to 3600. Default 60.
+	StalledTimeoutSeconds int
+	// UpstreamTimeoutSeconds is how long a publisher may take to answer a viewer's
+	// request: 1 to 60. Default 5, which is less than the patience of public clients.
+	UpstreamTimeoutSeconds int
+	// MaxFrame is the largest frame, at most GroupTail: 64 KiB to 1 GiB. Default 32 MiB.
+	MaxFrame Bytes
+	// GroupTail is the most that is held of one group, at least Windows.PacingCap:
+	// 64 KiB to 1 GiB. Default 32 MiB.
+	GroupTail Bytes
+	// MaxControlMessage is the longest control message: 4 KiB to 1 MiB. Default 64 KiB.
+	MaxControlMessage Bytes
 }
 
 // AuthMode names who may publish and watch.
@@ -290,9 +313,19 @@ func Default() Config {
 		},
 		SocketBuffers: SocketBuffers{Receive: 4 << 20, Send: 4 << 20, Mode: Verify, Requirement: Preferred},
 		Cache:         Cache{MaxBytes: Size{Percent: 50}, MaxAgeSeconds: 30},
-		Limits:        Limits{SubscriptionsPerSession: 1024, AnnouncementsPerSession: 1024},
-		Drain:         Drain{TimeoutSeconds: 300},
-		Log:           Log{Level: LevelInfo, Format: FormatJSON},
+		Limits: Limits{
+			SetupTimeoutSeconds:     10,
+			SubscriptionsPerSession: 1024,
+			AnnouncementsPerSession: 1024,
+			FetchesPerSession:       64,
+			StalledTimeoutSeconds:   60,
+			UpstreamTimeoutSeconds:  5,
+			MaxFrame:                32 << 20,
+			GroupTail:               32 << 20,
+			MaxControlMessage:       64 << 10,
+		},
+		Drain: Drain{TimeoutSeconds: 300},
+		Log:   Log{Level: LevelInfo, Format: FormatJSON},
 	}
 }
 

@@ -30,7 +30,8 @@ func TestAFlagBeatsAVariableBeatsTheFileBeatsTheDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Limits{Sessions: 4, SessionsPerIP: 3, SubscriptionsPerSession: 2, AnnouncementsPerSession: 1024}
+	want := Default().Limits
+	want.Sessions, want.SessionsPerIP, want.SubscriptionsPerSession = 4, 3, 2
 	if got := loaded.Config.Limits; got != want {
 		t.Errorf("limits are %+v, want %+v", got, want)
 	}

@@ -133,6 +133,12 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{[]string{"limits.maxFrame", "limits.groupTail"}, func(c Config) string {
+		return over(c.Limits.MaxFrame, "limits.groupTail", c.Limits.GroupTail)
+	}},
+	{[]string{"windows.pacingCap", "limits.groupTail"}, func(c Config) string {
+		return over(c.Windows.PacingCap, "limits.groupTail", c.Limits.GroupTail)
+	}},
 	{[]string{"drain.goawaySpreadSeconds", "drain.timeoutSeconds"}, func(c Config) string {
 		spread, timeout := c.Drain.GoawaySpreadSeconds, c.Drain.TimeoutSeconds
 		if spread == nil || *spread <= timeout {
@@ -140,4 +146,12 @@ var rules = []rule{
 		}
 		return fmt.Sprintf("%d is more than drain.timeoutSeconds (%d)", *spread, timeout)
 	}},
+}
+
+// over says that a number of bytes is more than another key's; empty when it is not.
+func over(n Bytes, name string, most Bytes) string {
+	if n <= most {
+		return ""
+	}
+	return fmt.Sprintf("%v is more than %s (%v)", n, name, most)
 }

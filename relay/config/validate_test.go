@@ -50,6 +50,14 @@ func TestEachBoundIsCheckedOnBothSides(t *testing.T) {
 		{"cache.maxBytes", []string{"1Mi", "1Ti", "1%", "100%"}, []string{"1048575", "1025Gi", "0", "0%", "101%", ""}},
 		{"cache.maxAgeSeconds", []string{"0", "3600"}, []string{"-1", "3601"}},
 		{"limits.sessions", []string{"0", "2147483647"}, []string{"-1", "2147483648"}},
+		{"limits.handshakeRate", []string{"0", "2147483647"}, []string{"-1", "1.5"}},
+		{"limits.setupTimeoutSeconds", []string{"1", "600"}, []string{"0", "601", "10s"}},
+		{"limits.fetchesPerSession", []string{"0", "2147483647"}, []string{"-1"}},
+		{"limits.stalledTimeoutSeconds", []string{"5", "3600"}, []string{"0", "4", "3601"}},
+		{"limits.upstreamTimeoutSeconds", []string{"1", "60"}, []string{"0", "61"}},
+		{"limits.maxFrame", []string{"64Ki", "32Mi"}, []string{"65535", "33554433", "1025Mi"}},
+		{"limits.groupTail", []string{"32Mi", "1Gi"}, []string{"65535", "1025Mi"}},
+		{"limits.maxControlMessage", []string{"4Ki", "1Mi"}, []string{"4095", "1048577"}},
 		{"auth.mode", []string{"None"}, []string{"", "JWT", "none"}},
 		{"drain.timeoutSeconds", []string{"0", "86400"}, []string{"-1", "86401"}},
 		{"drain.goawaySpreadSeconds", []string{"0", "300"}, []string{"-1", "301", "86401"}},
@@ -86,6 +94,10 @@ func TestRulesBetweenKeysNameTheKeyAndTheFigures(t *testing.T) {
 		}, "transports.webTransport.state: Enabled needs transports.quic.state Enabled"},
 		{"WebSocket without a draft", func(c *Config) { c.Transports.QMuxDrafts = nil }, "transports.qmuxDrafts: an empty list with transports.webSocket.state Enabled; accepted: at least one of 00, 01, 02"},
 		{"self-signed with files", func(c *Config) { c.TLS.Mode = SelfSigned }, "tls.directories: must be empty when tls.mode is SelfSigned"},
+		{"a frame over the tail", func(c *Config) { c.Limits.MaxFrame = 33 << 20 }, "limits.maxFrame: 33Mi is more than limits.groupTail (32Mi)"},
+		{"a tail under the pacing cap", func(c *Config) {
+			c.Limits.MaxFrame, c.Limits.GroupTail = 1<<20, 8<<20
+		}, "windows.pacingCap: 16Mi is more than limits.groupTail (8Mi)"},
 		{"spread over the timeout", func(c *Config) { c.Drain.TimeoutSeconds = 4; c.Drain.GoawaySpreadSeconds = &five }, "drain.goawaySpreadSeconds: 5 is more than drain.timeoutSeconds (4)"},
 	}
 	for _, tt := range tests {
@@ -106,7 +118,9 @@ func TestAnEmptyConfigIsRefusedKeyByKey(t *testing.T) {
 	want := []string{
 		"listen", "tls.mode", "transports.quic.state", "transports.quic.initialPacketSize", "transports.quic.idleTimeoutSeconds",
 		"transports.webSocket.state", "windows.stream", "windows.connection", "windows.pacingCap", "windows.maxIncomingStreams",
-		"socketBuffers.receive", "socketBuffers.send", "socketBuffers.mode", "socketBuffers.requirement", "auth.mode", "log.level", "log.format",
+		"socketBuffers.receive", "socketBuffers.send", "socketBuffers.mode", "socketBuffers.requirement",
+		"limits.setupTimeoutSeconds", "limits.stalledTimeoutSeconds", "limits.upstreamTimeoutSeconds", "limits.maxFrame", "limits.groupTail", "limits.maxControlMessage",
+		"auth.mode", "log.level", "log.format",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("the faults are of %v\nwant %v", names, want)

@@ -30,24 +30,28 @@ type Update struct {
 // time, until ctx is done; first is what the process started with. A change is
 // reported once two readings, a second apart, agree on it: nobody sees a file
 // that is half written. A file that comes back to what was last reported is
-// not reported.
-func Watch(ctx context.Context, s Source, first *Loaded, deliver func(Update)) {
+// not reported. A value on now asks for a reading at once that is believed as
+// it is; nil: nobody asks.
+func Watch(ctx context.Context, s Source, first *Loaded, now <-chan struct{}, deliver func(Update)) {
 	reported := reading{hash: first.Hash, liveHash: first.LiveHash}
 	last := reported
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	for {
+		asked := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-now:
+			asked = true
 		}
-		now := s.read()
-		settled := now.same(last)
-		last = now
-		if settled && !now.same(reported) {
-			reported = now
-			deliver(s.update(now, first))
+		read := s.read()
+		settled := asked || read.same(last)
+		last = read
+		if settled && !read.same(reported) {
+			reported = read
+			deliver(s.update(read, first))
 		}
 	}
 }

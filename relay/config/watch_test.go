@@ -17,12 +17,13 @@ type watched struct {
 	dir     string
 	first   *Loaded
 	updates chan Update // holds what was not looked at yet
+	now     chan struct{}
 }
 
 // newWatched writes both files as a kubelet does, loads and watches them.
 func newWatched(t *testing.T, file, live string) *watched {
 	t.Helper()
-	w := &watched{t: t, dir: t.TempDir(), updates: make(chan Update, 100)}
+	w := &watched{t: t, dir: t.TempDir(), updates: make(chan Update, 100), now: make(chan struct{})}
 	w.swap("1", file, live)
 	for _, name := range []string{"relay.yaml", "live.yaml"} {
 		if err := os.Symlink("..data/"+name, filepath.Join(w.dir, name)); err != nil {
@@ -38,7 +39,7 @@ func newWatched(t *testing.T, file, live string) *watched {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		Watch(ctx, s, w.first, func(u Update) { w.updates <- u })
+		Watch(ctx, s, w.first, w.now, func(u Update) { w.updates <- u })
 	}()
 	t.Cleanup(func() { stop(); <-done })
 	return w
@@ -174,5 +175,27 @@ func TestAFileThatKeepsChangingIsReportedWhenItIsStill(t *testing.T) {
 		if u := w.next(); u.Err != nil || u.Live.Limits.Sessions != 100 {
 			t.Errorf("update is %+v, want 100 sessions", u)
 		}
+	})
+}
+
+func TestWhoAsksIsToldAtOnceAndOnlyOfAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatched(t, minimal, "")
+		asked := time.Now()
+		w.now <- struct{}{}
+		synctest.Wait()
+		if len(w.updates) != 0 {
+			t.Fatalf("an update without a change: %+v", <-w.updates)
+		}
+		w.swap("2", minimal, "log: {level: debug}\n")
+		w.now <- struct{}{}
+		synctest.Wait()
+		if len(w.updates) != 1 || !time.Now().Equal(asked) {
+			t.Fatalf("%d updates after %v, want 1 at once", len(w.updates), time.Since(asked))
+		}
+		if u := <-w.updates; u.Err != nil || u.Live.Log.Level != LevelDebug {
+			t.Errorf("update is %+v, want level debug", u)
+		}
+		w.quiet()
 	})
 }

@@ -1,0 +1,124 @@
+package relay
+
+import (
+	"cmp"
+	"math"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/moqrelay/operator/relay/config"
+	"github.com/moqrelay/operator/relay/session"
+)
+
+// Why a connection or a session was not taken, for metrics: admin.RefuseReasons.
+const (
+	refusedForbidden = "forbidden"
+	refusedOverload  = "overload"
+	refusedDraining  = "draining"
+	refusedVersion   = "version"
+	refusedTLS       = "tls"
+	refusedMalformed = "malformed"
+)
+
+// refuse counts what was not taken.
+func (s *sessions) refuse(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused[reason]++
+}
+
+// refusal is why no session may be opened from this address now; "" when it may.
+// Every refusal is worth another try elsewhere or later.
+func (s *Server) refusal(remote net.Addr) string {
+	limits := s.live.Load().Limits
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	var reason string
+	switch {
+	case s.draining.Load():
+		reason = refusedDraining
+	case s.sessions.fullLocked(limits, remote):
+		reason = refusedOverload
+	default:
+		return ""
+	}
+	s.sessions.refused[reason]++
+	return reason
+}
+
+// admit reports whether a QUIC connection may begin.
+func (s *Server) admit(remote net.Addr) bool {
+	return s.refusal(remote) == "" && s.mayBegin()
+}
+
+// mayBegin reports whether one more handshake is within the rate.
+func (s *Server) mayBegin() bool {
+	if s.handshakes.take(time.Now(), s.live.Load().Limits.HandshakeRate) {
+		return true
+	}
+	s.sessions.refuse(refusedOverload)
+	return false
+}
+
+// fullLocked reports whether one more session from this address is over a limit.
+func (s *sessions) fullLocked(limits config.Limits, remote net.Addr) bool {
+	return limits.Sessions > 0 && len(s.open) >= limits.Sessions ||
+		limits.SessionsPerIP > 0 && s.perIP[ipOf(remote)] >= limits.SessionsPerIP
+}
+
+func ipOf(remote net.Addr) string {
+	host, _, err := net.SplitHostPort(remote.String())
+	if err != nil {
+		return remote.String()
+	}
+	return host
+}
+
+// setupTimeout is how long a connection may take until it is a session.
+func (s *Server) setupTimeout() time.Duration {
+	return time.Duration(s.live.Load().Limits.SetupTimeoutSeconds) * time.Second
+}
+
+// sessionLimits are the limits of a session that begins now.
+func sessionLimits(l config.Limits) session.Limits {
+	return session.Limits{
+		Subscriptions:  countLimit(l.SubscriptionsPerSession),
+		Announcements:  countLimit(l.AnnouncementsPerSession),
+		ControlMessage: int(l.MaxControlMessage),
+		Fetches:        countLimit(l.FetchesPerSession),
+		StalledTimeout: time.Duration(l.StalledTimeoutSeconds) * time.Second,
+	}
+}
+
+// countLimit is a limit as sessions have it, where 0 stands for their default.
+func countLimit(n int) int { return cmp.Or(n, math.MaxInt32) }
+
+// rate bounds how often something begins: a bucket that holds what one second
+// allows, full at first.
+type rate struct {
+	mu   sync.Mutex
+	left float64
+	last time.Time // zero before the first call
+}
+
+// take reports whether one more may begin now, with most in a second; 0 is no bound.
+func (r *rate) take(now time.Time, most int) bool {
+	if most == 0 {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	size := float64(most)
+	if r.last.IsZero() {
+		r.left = size
+	} else {
+		r.left = min(size, r.left+now.Sub(r.last).Seconds()*size)
+	}
+	r.last = now
+	if r.left < 1 {
+		return false
+	}
+	r.left--
+	return true
+}
