@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"unicode/utf8"
 )
@@ -74,6 +75,22 @@ func (p Path) Join(q Path) (Path, error) {
 		return "", errors.New("joined path is over the limits of a path")
 	}
 	return joined, nil
+}
+
+// segments yields the segments from the first to the last; none for the root.
+func (p Path) segments() iter.Seq[string] {
+	if p == "" {
+		return func(func(string) bool) {}
+	}
+	return strings.SplitSeq(string(p), "/")
+}
+
+// length is the number of segments.
+func (p Path) length() int {
+	if p == "" {
+		return 0
+	}
+	return 1 + strings.Count(string(p), "/")
 }
 
 // parent returns the path without its last segment, and false at the root.

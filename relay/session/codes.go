@@ -56,6 +56,7 @@ var codes = []struct {
 	{model.ErrCancelled, CodeCancelled},
 	{ErrGoingAway, CodeGoingAway},
 	{ErrLimit, CodeNoCapacity},
+	{ErrForbidden, CodeUnroutable},
 	{ErrMalformed, CodeMalformed},
 	{ErrWrongSize, CodeWrongSize},
 	{context.Canceled, CodeCancelled},

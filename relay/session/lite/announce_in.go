@@ -222,9 +222,21 @@ func (l *listener) start(msg *lite.Announce, refused bool) *hearing {
 	path, err := l.s.absolute(msg.Suffix)
 	a := &hearing{suffix: msg.Suffix, path: path}
 	// A refused suffix reads as "". An UPDATE must not make the root of it.
-	a.refused = err != nil || refused && msg.Suffix == ""
+	a.refused = err != nil || refused && msg.Suffix == "" || !l.s.mayAnnounce(path)
 	l.use(a, msg, refused)
 	return a
+}
+
+// mayAnnounce reports whether the peer's grant has the path. The peer cannot be
+// told, so whoever runs the relay is, once a session.
+func (s *Session) mayAnnounce(path model.Path) bool {
+	if s.peer.granted().MayPublish(path) {
+		return true
+	}
+	if !s.peer.overreached.Swap(true) {
+		s.log.Info("announcement ignored: the session's grant does not let it publish there", "path", clip(string(path)))
+	}
+	return false
 }
 
 // use announces what the peer says now, or withdraws what cannot be used.

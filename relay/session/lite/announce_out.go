@@ -253,6 +253,9 @@ func (a *announcer) appendChanges(b []byte, changes []model.Change) []byte {
 }
 
 func (a *announcer) appendChange(b []byte, c model.Change) []byte {
+	if !a.s.peer.granted().MaySubscribe(c.Path) {
+		return b
+	}
 	hops, fits := a.hops(c.Route.Hops)
 	now := a.live[c.Path]
 	switch {

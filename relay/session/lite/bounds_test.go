@@ -76,6 +76,9 @@ func TestAnnouncementsWithoutEndAreForgotten(t *testing.T) {
 	for _, v := range []lite.Version{lite.Lite04, lite.Lite05, lite.Lite06} {
 		client, server := transport.Pipe(transport.PipeConfig{Protocol: v.String()})
 		s := New(server, v, Config{Origin: newOrigin(1), Limits: session.Limits{Announcements: 10}})
+		if err := s.authorize(""); err != nil {
+			t.Fatal(err)
+		}
 		l := &listener{s: s, byID: make(map[uint64]*hearing), byPath: make(map[string]*hearing)}
 		const many = 1000
 		for i := range many {

@@ -135,6 +135,9 @@ func (s *Session) readable(broadcast string) (model.Path, error) {
 	if err != nil || s.cfg.Role == lite.RoleSubscriber {
 		return "", model.ErrUnroutable
 	}
+	if !s.peer.granted().MaySubscribe(path) {
+		return "", session.ErrForbidden
+	}
 	return path, nil
 }
 

@@ -23,6 +23,12 @@ type Config struct {
 	// Root stands in front of every name of the session in Origin. On the server's
 	// side the path of the client's request follows it.
 	Root model.Path
+	// Authorize says what a client may do that asks for a path, such as
+	// "/room/1?jwt=x"; "" where it names none. It is called once, on the server's
+	// side, when the path is known and before anything is kept for the session; an
+	// error refuses the session. Nil: everything at and below Root and that path.
+	// Otherwise the grant's root takes the place of both.
+	Authorize func(ctx context.Context, requestPath string) (session.Grant, error)
 	// RequestPath is what a client asks for, with its query, on a transport that
 	// has no request URI. It travels in SETUP; 03 and 04 cannot say it.
 	RequestPath string
@@ -239,7 +245,7 @@ func (s *Session) absolute(name string) (model.Path, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.peer.rootPath().Join(p)
+	return s.peer.granted().Root.Join(p)
 }
 
 // arrival is the timestamp, in milliseconds, of what arrives now: the time of

@@ -8,9 +8,11 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/session"
 	"github.com/moqrelay/operator/relay/wire"
 	"github.com/moqrelay/operator/relay/wire/lite"
 )
@@ -24,14 +26,17 @@ const (
 
 // peer is what we know of the other side.
 type peer struct {
-	ready chan struct{} // closed when SETUP is here, or is not waited for any more
+	ready      chan struct{} // closed when SETUP is here, or is not waited for any more
+	authorized sync.Once     // grant was found
+
+	overreached atomic.Bool // it announced what its grant does not have
 
 	mu     sync.Mutex // guards the rest
 	told   bool       // a Setup stream was seen
 	closed bool       // ready is closed
 	hop    uint64     // 0 = unknown
 	cost   uint64     // price of the link
-	root   model.Path
+	grant  session.Grant
 }
 
 // release closes ready.
@@ -53,10 +58,11 @@ func (p *peer) learnHop(hop uint64) {
 	}
 }
 
-func (p *peer) rootPath() model.Path {
+// granted is what the peer may do: nothing, until that is known.
+func (p *peer) granted() session.Grant {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.root
+	return p.grant
 }
 
 func (p *peer) price() uint64 {
@@ -101,13 +107,13 @@ func (s *Session) sendSetup() error {
 	return st.Close()
 }
 
-// expectSetup finds the session's root and begins to wait for the peer's SETUP.
+// expectSetup finds what the peer may do where its path is known, and begins to
+// wait for its SETUP.
 func (s *Session) expectSetup() error {
 	info := s.conn.Info()
 	s.peer.cost = 1
-	s.peer.root = s.cfg.Root
-	if !info.Client && info.HasURI {
-		if err := s.setRoot(info.Path); err != nil {
+	if info.Client || info.HasURI || !s.version.HasSetup() {
+		if err := s.authorize(info.Path); err != nil {
 			return err
 		}
 	}
@@ -115,30 +121,85 @@ func (s *Session) expectSetup() error {
 		s.peer.release()
 		return nil
 	}
-	timer := time.AfterFunc(setupWait, s.peer.release)
+	timer := time.AfterFunc(setupWait, func() {
+		if err := s.settle(""); err != nil {
+			s.fail(err)
+		}
+	})
 	context.AfterFunc(s.ctx, func() { timer.Stop() })
 	return nil
 }
 
-// setRoot takes the root from a request path such as "/room/1?jwt=x".
-func (s *Session) setRoot(request string) error {
+// settle lets everything go on that waited for the peer's SETUP. Where that was
+// to bring the request path, path is it.
+func (s *Session) settle(path string) error {
+	err := s.authorize(path)
+	s.peer.release()
+	return err
+}
+
+// authorize finds what the peer may do, for a request path such as
+// "/room/1?jwt=x". Only the first call counts; others wait for it.
+func (s *Session) authorize(request string) (err error) {
+	s.peer.authorized.Do(func() {
+		var grant session.Grant
+		if grant, err = s.grant(request); err != nil {
+			return
+		}
+		s.peer.mu.Lock()
+		s.peer.grant = grant
+		s.peer.mu.Unlock()
+		s.expire(grant.Expires)
+	})
+	return err
+}
+
+// grant asks for the peer's grant.
+func (s *Session) grant(request string) (session.Grant, error) {
+	if s.conn.Info().Client {
+		return session.Everything(s.cfg.Root), nil
+	}
+	if s.cfg.Authorize == nil {
+		root, err := s.requestRoot(request)
+		return session.Everything(root), err
+	}
+	grant, err := s.cfg.Authorize(s.ctx, request)
+	if err != nil {
+		return grant, &Error{Code: lite.SessionUnauthorized, Err: err}
+	}
+	return grant, nil
+}
+
+// errExpired ends a session whose grant has lapsed.
+var errExpired = errors.New("the session's grant has expired: connect with a fresh token")
+
+// expire ends the session at that time; zero: never.
+func (s *Session) expire(at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	timer := time.AfterFunc(time.Until(at), func() {
+		s.fail(&Error{Code: lite.SessionUnauthorized, Err: errExpired})
+	})
+	context.AfterFunc(s.ctx, func() { timer.Stop() })
+}
+
+// requestRoot is the root for a request path.
+func (s *Session) requestRoot(request string) (model.Path, error) {
 	request, _, _ = strings.Cut(request, "?")
 	decoded, err := url.PathUnescape(request)
 	if err != nil {
-		return violation("request path: %w", err)
+		return "", violation("request path: %w", err)
 	}
 	below, err := model.ParsePath(decoded)
 	if err != nil {
-		return violation("request path: %w", err)
+		return "", violation("request path: %w", err)
 	}
 	root, err := s.cfg.Root.Join(below)
 	if err != nil {
-		return violation("request path: %w", err)
+		return "", violation("request path: %w", err)
 	}
-	s.peer.mu.Lock()
-	defer s.peer.mu.Unlock()
-	s.peer.root = root
-	return nil
+	return root, nil
 }
 
 // awaitSetup waits until the peer's SETUP is here, or was waited for long enough.
@@ -185,9 +246,8 @@ func (p *peer) tell() bool {
 
 // applySetup takes over what the peer says of itself.
 func (s *Session) applySetup(msg *lite.Setup) error {
-	info := s.conn.Info()
-	if !info.Client && msg.Path != "" {
-		if err := s.applyPath(msg.Path); err != nil {
+	if !s.conn.Info().Client && msg.Path != "" {
+		if err := s.mayNamePath(); err != nil {
 			return err
 		}
 	}
@@ -197,12 +257,12 @@ func (s *Session) applySetup(msg *lite.Setup) error {
 		s.peer.cost = msg.Cost.Value
 	}
 	s.peer.mu.Unlock()
-	s.peer.release()
-	return nil
+	return s.settle(msg.Path)
 }
 
-// applyPath takes the root from SETUP, where the transport has none.
-func (s *Session) applyPath(path string) error {
+// mayNamePath reports whether SETUP may have a path: where the transport has none,
+// and in time.
+func (s *Session) mayNamePath() error {
 	if s.conn.Info().HasURI {
 		return violation("SETUP: a path, though the transport has a request URI")
 	}
@@ -213,6 +273,6 @@ func (s *Session) applyPath(path string) error {
 			Err:  fmt.Errorf("SETUP: a path came later than %v", setupWait),
 		}
 	default:
-		return s.setRoot(path)
+		return nil
 	}
 }

@@ -133,7 +133,9 @@ func (s *Session) serveReceiveStream(st transport.ReceiveStream, t *turn) {
 			err = errUnknownStream
 		case kind == lite.UniSetup:
 			err = s.receiveSetup(in)
-			s.peer.release()
+			if refused := s.settle(""); err == nil {
+				err = refused
+			}
 		default:
 			err = s.receiveGroup(st, in, t)
 		}

@@ -104,7 +104,7 @@ func (s *Session) pull(p *model.Producer) {
 	defer cancel()
 	pl := &pull{
 		s: s, producer: p, ctx: ctx,
-		name:       string(p.Path().Strip(s.peer.rootPath())),
+		name:       string(p.Path().Strip(s.peer.granted().Root)),
 		accepted:   make(chan struct{}),
 		over:       make(chan struct{}),
 		subscribed: make(chan *subscription, 1),
