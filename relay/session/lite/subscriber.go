@@ -20,6 +20,8 @@ const (
 	// lateGroups is how long after the end of a Subscribe stream groups may still
 	// come, on streams that it has overtaken.
 	lateGroups = time.Second
+	// updateWait is how long a publisher may leave our SUBSCRIBE_UPDATE unread.
+	updateWait = 5 * time.Second
 	// untimedMaxAge is the retention of a track whose protocol has none.
 	untimedMaxAge = 5 * time.Second
 )
@@ -155,7 +157,7 @@ func (p *pull) conclude(sub *subscription, err error) {
 	code := uint64(lite.StreamCancelled)
 	if err != nil {
 		code = s.conclude("stream", lite.BidiSubscribe, err)
-		p.producer.Fail(p.failure(err))
+		p.producer.Fail(s.requestError(err, p.isAccepted()))
 	} else {
 		p.producer.Close()
 	}
@@ -170,31 +172,32 @@ func (p *pull) conclude(sub *subscription, err error) {
 	sub.st.Stop(code)
 }
 
-// failure is what the subscribers are told of err.
-func (p *pull) failure(err error) error {
+// requestError is what those who wait for a track or a group are told when our
+// request for it ended with err. accepted says that the peer had agreed before.
+func (s *Session) requestError(err error, accepted bool) error {
 	reset, ok := errors.AsType[*transport.StreamError](err)
 	switch {
-	case p.s.ctx.Err() != nil:
+	case s.ctx.Err() != nil:
 		return model.ErrSourceGone
 	case ok && reset.Remote:
-		return p.refusal(reset.Code)
+		return s.refusal(lite.StreamCode(reset.Code), accepted)
 	case unreadable(err), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, model.ErrNotFound):
 		return err
 	}
 	return model.ErrSourceGone // no fault of the stream: the connection is lost
 }
 
-// refusal is what the subscribers are told when the peer resets a request with
-// code. Peers before 06 number their codes differently; 0 and 1 mean nothing there.
-func (p *pull) refusal(code uint64) error {
-	routine := lite.StreamCode(code).Routine() && p.s.version < lite.Lite06
+// refusal is what a peer means that resets a request with code. Those before 06
+// number their codes differently; 0 and 1 mean nothing there.
+func (s *Session) refusal(code lite.StreamCode, accepted bool) error {
+	routine := code.Routine() && s.version < lite.Lite06
 	switch {
-	case routine && p.isAccepted():
+	case routine && accepted:
 		return model.ErrCancelled
-	case routine:
+	case routine, code == lite.StreamNotFound && s.version >= lite.Lite06:
 		return model.ErrNotFound
 	}
-	return &model.AbortError{Code: code}
+	return &model.AbortError{Code: uint64(code)}
 }
 
 // steer writes SUBSCRIBE_UPDATE when the subscribers' wishes change, until nobody
@@ -219,7 +222,14 @@ func (p *pull) steer() *subscription {
 	}
 }
 
+// update writes SUBSCRIBE_UPDATE. A publisher that does not take it in time loses
+// the subscription: whatever else happens to the track would wait behind it.
 func (p *pull) update(sub *subscription) {
+	late := time.AfterFunc(updateWait, func() {
+		sub.st.Reset(uint64(lite.StreamControlTimeout))
+		sub.st.Stop(uint64(lite.StreamControlTimeout))
+	})
+	defer late.Stop()
 	msg := lite.SubscribeUpdate{Preferences: preferences(sub.prefs)}
 	b, err := msg.Append(nil, p.s.version)
 	if err == nil {
