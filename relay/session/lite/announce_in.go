@@ -86,7 +86,7 @@ func (s *Session) hearStream(st transport.Stream) error {
 	}
 	l := &listener{s: s, byID: make(map[uint64]*hearing), byPath: make(map[string]*hearing)}
 	defer l.close()
-	err = l.read(wire.NewStreamReader(st, s.cfg.Limits.ControlMessage))
+	err = l.read(s.version.Reader(st, s.cfg.Limits.ControlMessage))
 	if peerLeft(err) {
 		s.log.Debug("the peer announces nothing any more", "error", err)
 		return nil

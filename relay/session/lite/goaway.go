@@ -43,7 +43,7 @@ func (s *Session) sayGoaway(uri string) {
 		return
 	}
 	// A client may end its half at once and stay: that is its business.
-	_ = untilEnd(wire.NewStreamReader(st, 0))
+	_ = untilEnd(s.version.Reader(st, 0))
 }
 
 // serveGoaway takes the peer's GOAWAY: nothing new is opened there, its routes

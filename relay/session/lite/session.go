@@ -89,16 +89,18 @@ type Session struct {
 	counters *session.Counters
 	window   model.Window
 	began    time.Time // for the arrival times of sources without timestamps
+	probe    lite.ProbeLevel
 
 	ctx    context.Context // of everything the session does; set by Run
 	cancel context.CancelCauseFunc
 	tasks  tasks
 	peer   peer
 
-	probe    lite.ProbeLevel
 	draining atomic.Bool // we said GOAWAY
 	goneAway atomic.Bool // the peer said it
 	leave    chan string // GoAway's URI, on its way to Run
+
+	probes atomic.Int32 // Probe streams of the peer
 
 	places chan struct{} // of groups that are being sent; each is two goroutines
 
@@ -106,8 +108,6 @@ type Session struct {
 	pulls     pulls     // what we asked the peer for
 	heard     heard     // what the peer announced
 	announced announced // what we announce to the peer
-	probes atomic.Int32 // Probe streams of the peer
-
 }
 
 // New returns a session on conn that speaks version.
@@ -117,13 +117,13 @@ func New(conn transport.Conn, version lite.Version, cfg Config) *Session {
 		conn: conn, version: version, cfg: cfg, counters: cfg.Counters,
 		log:    cfg.Log.With("remote", conn.Info().Remote, "version", version.String()),
 		window: session.NewWindow(conn),
+		probe:  probeLevel(conn),
 		began:  time.Now(),
 	}
 	s.peer.ready = make(chan struct{})
 	s.leave = make(chan string, 1)
 	s.places = make(chan struct{}, s.cfg.Limits.Groups)
 	s.requests.byID = make(map[uint64]struct{})
-		probe:  probeLevel(conn),
 	s.pulls.byID = make(map[uint64]*pull)
 	s.heard.live = make(map[*hearing]struct{})
 	s.announced.streams = make(map[*announcer]struct{})

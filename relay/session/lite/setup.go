@@ -217,7 +217,7 @@ func (s *Session) receiveSetup(in io.Reader) error {
 	if !s.peer.tell() {
 		return violation("a second Setup stream")
 	}
-	r := wire.NewStreamReader(in, lite.MaxSetup)
+	r := s.version.Reader(in, lite.MaxSetup)
 	body, err := r.Message()
 	if err != nil {
 		return fmt.Errorf("SETUP: %w", err)

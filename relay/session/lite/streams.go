@@ -86,7 +86,7 @@ var errUnknownStream = errors.New("unknown stream type")
 
 // serveStream serves one bidirectional stream to its end.
 func (s *Session) serveStream(st transport.Stream) {
-	in := wire.NewStreamReader(st, s.cfg.Limits.ControlMessage)
+	in := s.version.Reader(st, s.cfg.Limits.ControlMessage)
 	typ, err := in.Varint("stream type")
 	if err == nil {
 		err = s.serveType(lite.BidiType(typ), st, in)
@@ -119,7 +119,7 @@ func (s *Session) serveType(typ lite.BidiType, st transport.Stream, in *wire.Str
 	case lite.BidiProbe:
 		return s.serveProbe(st, in)
 	}
-	return errUnknownStream // Probe: level 0 is declared
+	return errUnknownStream
 }
 
 // serveReceiveStream serves one unidirectional stream to its end.

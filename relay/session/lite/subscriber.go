@@ -267,7 +267,7 @@ func (p *pull) request() error {
 	if err != nil {
 		return err
 	}
-	if err := p.readResponses(wire.NewStreamReader(st, p.s.cfg.Limits.ControlMessage)); err != nil {
+	if err := p.readResponses(p.s.version.Reader(st, p.s.cfg.Limits.ControlMessage)); err != nil {
 		return err
 	}
 	p.awaitGroups()

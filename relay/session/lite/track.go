@@ -99,7 +99,7 @@ func (p *pull) askTrack(st transport.Stream) (*lite.TrackInfo, error) {
 	if _, err := st.Write(b); err != nil {
 		return nil, err
 	}
-	body, err := message(wire.NewStreamReader(st, p.s.cfg.Limits.ControlMessage), "TRACK_INFO")
+	body, err := message(p.s.version.Reader(st, p.s.cfg.Limits.ControlMessage), "TRACK_INFO")
 	if err != nil {
 		return nil, err
 	}
