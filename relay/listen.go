@@ -141,7 +141,7 @@ func (s *Server) listenUDP(ctx context.Context, address string) error {
 		AllowedOrigins: t.AllowedOrigins,
 		ReceiveBuffer:  int(s.cfg.SocketBuffers.Receive),
 		SendBuffer:     int(s.cfg.SocketBuffers.Send),
-		SetupTimeout:   s.setupTimeout(),
+		SetupTimeout:   s.setupTimeout,
 		Admit:          s.admit,
 		Upgrade: func(info transport.Info) int {
 			if s.refusal(info.Remote) != "" {

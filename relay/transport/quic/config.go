@@ -47,8 +47,9 @@ type Config struct {
 	// that may open WebTransport; "*" allows all. Clients that send no origin
 	// are no browsers and always allowed.
 	AllowedOrigins []string
-	// SetupTimeout is how long an HTTP/3 connection may stay without a session; 0: 10 s.
-	SetupTimeout time.Duration
+	// SetupTimeout is asked for each HTTP/3 connection how long it may stay
+	// without a session. Nil: 10 s.
+	SetupTimeout func() time.Duration
 	// ReceiveBuffer and SendBuffer are the socket's buffers in bytes; 0 leaves
 	// what quic-go set.
 	ReceiveBuffer, SendBuffer int
@@ -61,8 +62,12 @@ type Config struct {
 	// of the refusal, such as 503 while draining. Nil accepts all.
 	Upgrade func(transport.Info) int
 
-	reordering time.Duration // how long streams wait for their session; 0: the library's 5 s
+	reordering time.Duration // how long streams wait for their session; 0: reorderingTime
 }
+
+// reorderingTime is how long what arrives before its session, or before the
+// client's SETTINGS, waits for them.
+const reorderingTime = 5 * time.Second
 
 func (s Settings) withDefaults() Settings {
 	if s.Windows == (transport.Windows{}) {
@@ -96,8 +101,8 @@ func (s Settings) validate() error {
 	return nil
 }
 
-// quicConfig is for both ends. Datagrams and partial resets are what
-// webtransport-go demands; native QUIC does not mind them.
+// quicConfig is for both ends. WebTransport needs datagrams, and partial resets so
+// that the head of a stream survives its reset.
 func (s Settings) quicConfig() *quic.Config {
 	return &quic.Config{
 		InitialStreamReceiveWindow:       uint64(s.Windows.Stream),
@@ -116,8 +121,11 @@ func (s Settings) quicConfig() *quic.Config {
 
 func (c Config) withDefaults() Config {
 	c.Settings = c.Settings.withDefaults()
-	if c.SetupTimeout == 0 {
-		c.SetupTimeout = 10 * time.Second
+	if c.SetupTimeout == nil {
+		c.SetupTimeout = func() time.Duration { return 10 * time.Second }
+	}
+	if c.reordering == 0 {
+		c.reordering = reorderingTime
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 
 	"github.com/quic-go/quic-go"
 
@@ -100,7 +101,7 @@ func (c *nativeConn) OpenStream(ctx context.Context) (transport.Stream, error) {
 	if err != nil {
 		return nil, c.callError(ctx, err)
 	}
-	return newStream(s, &c.ending), nil
+	return c.newStream(s), nil
 }
 
 // OpenSendStream implements [transport.Conn].
@@ -109,7 +110,9 @@ func (c *nativeConn) OpenSendStream(ctx context.Context) (transport.SendStream, 
 	if err != nil {
 		return nil, c.callError(ctx, err)
 	}
-	return newSendStream(s, &c.ending), nil
+	send := &sendStream{str: s, conn: c}
+	send.headed.Store(true)
+	return send, nil
 }
 
 // AcceptStream implements [transport.Conn].
@@ -118,7 +121,7 @@ func (c *nativeConn) AcceptStream(ctx context.Context) (transport.Stream, error)
 	if err != nil {
 		return nil, c.callError(ctx, err)
 	}
-	return newStream(s, &c.ending), nil
+	return c.newStream(s), nil
 }
 
 // AcceptReceiveStream implements [transport.Conn].
@@ -127,8 +130,28 @@ func (c *nativeConn) AcceptReceiveStream(ctx context.Context) (transport.Receive
 	if err != nil {
 		return nil, c.callError(ctx, err)
 	}
-	return newReceiveStream(s, &c.ending), nil
+	return &receiveStream{str: s, conn: c}, nil
 }
+
+func (c *nativeConn) newStream(str *quic.Stream) *stream {
+	s := &stream{
+		sendStream:    sendStream{str: str, conn: c},
+		receiveStream: receiveStream{str: str, conn: c},
+	}
+	s.headed.Store(true)
+	return s
+}
+
+func (c *nativeConn) wireCode(code uint64) quic.StreamErrorCode { return quic.StreamErrorCode(code) }
+
+func (c *nativeConn) streamError(err error) error {
+	if s, ok := errors.AsType[*quic.StreamError](err); ok {
+		return &transport.StreamError{Code: uint64(s.ErrorCode), Remote: s.Remote}
+	}
+	return c.ending.streamError(err)
+}
+
+func (c *nativeConn) forget(half) {} // the library ends its streams with the connection
 
 // Close implements [transport.Conn].
 func (c *nativeConn) Close(code uint64, reason string) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
-	"github.com/quic-go/webtransport-go"
 
 	"github.com/moqrelay/operator/relay/transport"
 )
@@ -67,16 +66,7 @@ func DialWebTransport(ctx context.Context, rawURL string, cfg DialConfig) (trans
 		_ = conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
 		return nil, fmt.Errorf("dial WebTransport %q: %w", u.Redacted(), err)
 	}
-	return newWebConn(session, conn, cfg.Windows, transport.Info{
-		Kind:     transport.WebTransport,
-		Protocol: session.SessionState().ApplicationProtocol,
-		Client:   true,
-		HasURI:   true,
-		Path:     u.RequestURI(),
-		Origin:   cfg.Origin,
-		Local:    conn.LocalAddr(),
-		Remote:   conn.RemoteAddr(),
-	}), nil
+	return session, nil
 }
 
 func dial(ctx context.Context, address string, cfg DialConfig, alpn []string) (*quic.Conn, error) {
@@ -87,33 +77,78 @@ func dial(ctx context.Context, address string, cfg DialConfig, alpn []string) (*
 	return quic.DialAddr(ctx, address, cfg.tlsConfig(alpn), cfg.quicConfig())
 }
 
-// openSession is [webtransport.Transport.Dial] without its last step, which
-// ends the connection together with the session and loses the close code.
-func openSession(ctx context.Context, conn *quic.Conn, u *url.URL, cfg DialConfig) (*webtransport.Session, error) {
-	// The library waits for the answer without the context.
+// openSession asks for a session on an HTTP/3 connection, which is ended when ctx
+// is before the answer came.
+func openSession(ctx context.Context, conn *quic.Conn, u *url.URL, cfg DialConfig) (transport.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.CloseWithError(0, "") })
 	defer stop()
-	tr := &webtransport.Transport{ApplicationProtocols: cfg.Protocols}
-	client, err := tr.NewClientConn(conn)
+	session, err := requestSession(ctx, conn, u, cfg)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return session, err
+}
+
+func requestSession(ctx context.Context, conn *quic.Conn, u *url.URL, cfg DialConfig) (transport.Conn, error) {
+	tr := &http3.Transport{EnableDatagrams: true, AdditionalSettings: clientSettings()}
+	client := tr.NewRawClientConn(conn)
+	mux := newWebMux(conn, reorderingTime)
+	go mux.serve(client.HandleBidirectionalStream, client.HandleUnidirectionalStream)
+	request, err := cfg.request(ctx, client, u)
 	if err != nil {
 		return nil, err
 	}
-	header := http.Header{}
-	if cfg.Origin != "" {
-		header.Set("Origin", cfg.Origin)
-	}
-	response, session, err := client.Dial(ctx, u.String(), header)
-	switch {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case response != nil && (response.StatusCode < 200 || response.StatusCode > 299):
-		return nil, &RefusedError{Status: response.StatusCode}
-	case err != nil:
+	str, err := client.OpenRequestStream(ctx)
+	if err != nil {
 		return nil, err
-	case !slices.Contains(cfg.Protocols, session.SessionState().ApplicationProtocol):
+	}
+	if err := str.SendRequestHeader(request); err != nil {
+		return nil, err
+	}
+	response, err := str.ReadResponse()
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		return nil, &RefusedError{Status: response.StatusCode}
+	}
+	protocol := choose(cfg.Protocols, response.Header.Values(headerChosen))
+	if protocol == "" {
 		return nil, errors.New("the server chose none of the offered protocols")
 	}
+	session := newWebConn(str, conn, cfg.Windows, transport.Info{
+		Kind:     transport.WebTransport,
+		Protocol: protocol,
+		Client:   true,
+		HasURI:   true,
+		Path:     u.RequestURI(),
+		Origin:   cfg.Origin,
+		Local:    conn.LocalAddr(),
+		Remote:   conn.RemoteAddr(),
+	})
+	mux.begin(session)
 	return session, nil
+}
+
+// request is the CONNECT request, in the dialect of the server's settings.
+func (c DialConfig) request(ctx context.Context, client *http3.RawClientConn, u *url.URL) (*http.Request, error) {
+	select {
+	case <-client.ReceivedSettings():
+	case <-client.Context().Done():
+		return nil, context.Cause(client.Context())
+	}
+	settings := client.Settings()
+	protocol := protocolFor(settings.Other)
+	if protocol == "" || !settings.EnableExtendedConnect || !settings.EnableDatagrams {
+		return nil, errors.New("the server has no WebTransport")
+	}
+	header := http.Header{}
+	header.Set(headerOffered, quotedList(c.Protocols))
+	if c.Origin != "" {
+		header.Set("Origin", c.Origin)
+	}
+	request := &http.Request{Method: http.MethodConnect, Proto: protocol, Host: u.Host, URL: u, Header: header}
+	return request.WithContext(ctx), nil
 }
 
 func (c DialConfig) tlsConfig(alpn []string) *tls.Config {

@@ -8,8 +8,6 @@ import (
 	"net"
 
 	"github.com/quic-go/quic-go"
-	"github.com/quic-go/quic-go/http3"
-	"github.com/quic-go/webtransport-go"
 
 	"github.com/moqrelay/operator/relay/transport"
 )
@@ -43,18 +41,9 @@ func carrierEnd(cause error) error {
 	return fmt.Errorf("connection lost: %w", cause)
 }
 
-// streamError turns a stream's error into ours; io.EOF and nil stay.
+// streamError is the end of the connection if err is that, else err itself.
 func (e *ending) streamError(err error) error {
-	if err == nil || err == io.EOF {
-		return err
-	}
-	if s, ok := errors.AsType[*quic.StreamError](err); ok {
-		return &transport.StreamError{Code: uint64(s.ErrorCode), Remote: s.Remote}
-	}
-	if s, ok := errors.AsType[*webtransport.StreamError](err); ok {
-		return &transport.StreamError{Code: uint64(s.ErrorCode), Remote: s.Remote}
-	}
-	if endsConnection(err) {
+	if err != nil && err != io.EOF && endsConnection(err) {
 		<-e.done
 		return e.err
 	}
@@ -81,11 +70,5 @@ func (e *ending) callError(ctx context.Context, err error) error {
 // endsConnection says that err comes from a connection that has ended, whose
 // done channel is therefore closed or about to be: streams learn of it first.
 func endsConnection(err error) bool {
-	if _, ok := errors.AsType[*webtransport.SessionError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*http3.Error](err); ok {
-		return true
-	}
 	return errors.Is(err, net.ErrClosed) // quic-go's application, transport, idle and reset errors
 }

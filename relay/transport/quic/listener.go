@@ -11,7 +11,6 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
-	"github.com/quic-go/webtransport-go"
 
 	"github.com/moqrelay/operator/relay/transport"
 )
@@ -22,7 +21,7 @@ type Listener struct {
 	socket *socket
 	quic   *quic.Transport
 	listen *quic.Listener
-	web    *webtransport.Server
+	http3  *http3.Server
 
 	ctx      context.Context // ends with Close
 	cancel   context.CancelCauseFunc
@@ -55,14 +54,11 @@ func newListener(ctx context.Context, cfg Config) *Listener {
 	}
 	l.close = sync.OnceValue(l.closeAll)
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	l.web = &webtransport.Server{
-		H3: &http3.Server{
-			Handler:        http.HandlerFunc(l.upgrade),
-			MaxHeaderBytes: maxHeaderBytes,
-		},
-		ApplicationProtocols: cfg.Protocols,
-		CheckOrigin:          func(*http.Request) bool { return true }, // done in upgrade, with a status
-		ReorderingTimeout:    cfg.reordering,
+	l.http3 = &http3.Server{
+		Handler:            http.HandlerFunc(l.upgrade),
+		MaxHeaderBytes:     maxHeaderBytes,
+		EnableDatagrams:    true,
+		AdditionalSettings: serverSettings(),
 	}
 	return l
 }
@@ -139,12 +135,16 @@ func (l *Listener) serve(conn *quic.Conn) {
 		return
 	}
 	peer := peerOf(conn.Context())
-	peer.quic = conn
-	peer.setup = time.AfterFunc(l.cfg.SetupTimeout, func() {
+	peer.mux = newWebMux(conn, l.cfg.reordering)
+	peer.setup = time.AfterFunc(l.cfg.SetupTimeout(), func() {
 		_ = conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "no session was begun in time")
 	})
 	defer peer.setup.Stop()
-	_ = l.web.ServeQUICConn(conn) // an error here is a connection that has ended already
+	server, err := l.http3.NewRawServerConn(conn)
+	if err != nil {
+		return // the connection has ended already
+	}
+	peer.mux.serve(server.HandleRequestStream, server.HandleUnidirectionalStream)
 }
 
 // handOver gives the connection to whoever calls Accept.
@@ -193,5 +193,5 @@ func (l *Listener) closeAll() error {
 	closing.Wait()
 	err := l.listen.Close()
 	l.tasks.Wait()
-	return errors.Join(err, l.quic.Close(), l.web.Close(), l.socket.close())
+	return errors.Join(err, l.quic.Close(), l.socket.close())
 }

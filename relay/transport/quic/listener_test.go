@@ -245,7 +245,7 @@ func TestASecondSessionOnAConnectionIsRefusedAndTheFirstGoesOn(t *testing.T) {
 }
 
 func TestAnHTTP3ConnectionWithoutSessionIsEndedAndOneWithASessionIsNot(t *testing.T) {
-	s := newServer(t, func(c *Config) { c.SetupTimeout = 2 * time.Second })
+	s := newServer(t, func(c *Config) { c.SetupTimeout = func() time.Duration { return 2 * time.Second } })
 	client, server := s.connectWeb(t, "/")
 	idle := newWebClient(t, s)
 	<-idle.Context().Done() // a session's own time was over before that

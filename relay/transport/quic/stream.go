@@ -4,146 +4,223 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
-	"os"
+	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/quic-go/quic-go"
-	"github.com/quic-go/webtransport-go"
 
 	"github.com/moqrelay/operator/relay/transport"
 )
 
-// errorCode is a stream's code as the two libraries have it: each maps it to
-// its own wire form.
-type errorCode interface {
-	quic.StreamErrorCode | webtransport.StreamErrorCode
+// owner is a stream's connection: native QUIC or a WebTransport session.
+type owner interface {
+	// wireCode is an application's code as it travels.
+	wireCode(code uint64) quic.StreamErrorCode
+	// streamError turns a stream's error into ours; io.EOF and nil stay.
+	streamError(err error) error
+	// forget is told once nothing more is sent or read on a half, perhaps again.
+	forget(half)
 }
 
-// sender is what both libraries' sending halves offer.
-type sender[C errorCode] interface {
+// half is one direction of a stream that its session can end.
+type half interface{ endBySession() }
+
+// quicSend is the sending half of quic-go's two kinds of stream.
+type quicSend interface {
 	io.WriteCloser
-	CancelWrite(C)
+	TryWriteAll([]byte) error
+	CancelWrite(quic.StreamErrorCode)
+	SetReliableBoundary()
+	SetPriority(urgency int8, incremental bool)
 	Context() context.Context
-	SetWriteDeadline(time.Time) error
 }
 
-// receiver is what both libraries' receiving halves offer.
-type receiver[C errorCode] interface {
+// quicReceive is the receiving half of quic-go's two kinds of stream.
+type quicReceive interface {
 	io.Reader
-	CancelRead(C)
-	SetReadDeadline(time.Time) error
+	CancelRead(quic.StreamErrorCode)
+	SetReceiveFinalSizeCallback(func(int64))
 }
 
-// toCode is the code in the library's type; one that does not fit is its largest.
-func toCode[C errorCode](code uint64) C {
-	if uint64(C(code)) != code {
-		return C(math.MaxUint32)
-	}
-	return C(code)
-}
+var (
+	_ quicSend    = (*quic.SendStream)(nil)
+	_ quicSend    = (*quic.Stream)(nil)
+	_ quicReceive = (*quic.ReceiveStream)(nil)
+	_ quicReceive = (*quic.Stream)(nil)
+)
 
-type sendStream[C errorCode] struct {
-	str    sender[C]
-	conn   *ending
+type sendStream struct {
+	str    quicSend
+	conn   owner
 	closed atomic.Bool
-	wrote  atomic.Bool // Write was called
-	reset  atomic.Pointer[transport.StreamError]
+
+	begin  sync.Mutex // held while the head goes out, so that Reset is not before it
+	head   []byte     // what goes in front of the first byte; nil: has gone. Guarded by begin
+	headed atomic.Bool
 }
 
-func newSendStream[C errorCode](s sender[C], conn *ending) *sendStream[C] {
-	return &sendStream[C]{str: s, conn: conn}
+// Write implements [transport.SendStream]. It hands p itself to the library,
+// except for the first bytes of a stream that needs a head.
+func (s *sendStream) Write(p []byte) (n int, err error) {
+	if !s.headed.Load() && len(p) > 0 {
+		if n, err = s.writeHead(p[:min(len(p), maxWithHead)]); n == len(p) || err != nil {
+			return n, s.writeError(err)
+		}
+		p = p[n:]
+	}
+	m, err := s.str.Write(p)
+	return n + m, s.writeError(err)
 }
 
-// Write implements [transport.SendStream]. It hands p itself to the library.
-func (s *sendStream[C]) Write(p []byte) (int, error) {
-	s.wrote.Store(true)
-	if reset := s.reset.Load(); reset != nil {
-		return 0, reset
+func (s *sendStream) writeError(err error) error {
+	if err == nil {
+		return nil
 	}
-	n, err := s.str.Write(p)
-	if reset := s.reset.Load(); reset != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, reset
+	s.conn.forget(s)
+	return s.conn.streamError(err)
+}
+
+// maxWithHead is how many bytes go in one packet with the head, which alone would
+// cost a packet.
+const maxWithHead = 1100
+
+// writeHead sends the head, once, and says how many bytes of p went with it. It
+// does not block. Where the peer knows of partial resets, what it sent arrives even
+// if the stream is reset then: without a head the peer could not tell whose it is.
+// That is so only for what there was credit for: the library would give the rest a
+// final size beyond the peer's limit, which ends the connection.
+func (s *sendStream) writeHead(p []byte) (n int, err error) {
+	s.begin.Lock()
+	defer s.begin.Unlock()
+	if s.head == nil {
+		return 0, nil
 	}
-	return n, s.conn.streamError(err)
+	head := s.head
+	s.head = nil
+	s.headed.Store(true)
+	for _, n := range []int{len(p), 0} {
+		if err := s.str.TryWriteAll(append(head[:len(head):len(head)], p[:n]...)); err == nil {
+			s.str.SetReliableBoundary()
+			return n, nil
+		}
+	}
+	_, err = s.str.Write(head)
+	return 0, err
 }
 
 // Close implements [transport.SendStream].
-func (s *sendStream[C]) Close() error {
+func (s *sendStream) Close() error {
+	_, _ = s.writeHead(nil) // an error comes again
 	s.closed.Store(true)
-	return s.conn.streamError(s.str.Close())
+	err := s.str.Close()
+	s.conn.forget(s)
+	return s.conn.streamError(err)
 }
 
 // Reset implements [transport.SendStream]. After Close the library would give up
 // on bytes that are still under way, so nothing is done then.
-func (s *sendStream[C]) Reset(code uint64) {
+func (s *sendStream) Reset(code uint64) {
 	if s.closed.Load() {
 		return
 	}
-	s.reset.CompareAndSwap(nil, &transport.StreamError{Code: code})
-	s.str.CancelWrite(toCode[C](code))
-	if s.wrote.Load() { // else the library has its header still to write
-		_ = s.str.SetWriteDeadline(longAgo)
-	}
+	_, _ = s.writeHead(nil) // an error is an end that came before
+	s.str.CancelWrite(s.conn.wireCode(code))
+	s.conn.forget(s)
 }
 
-// longAgo is a deadline that ends a call which the library forgot: it answers a
-// stream's end that came with the session's only once the session is closed, and
-// not at all for a stream that was reset or stopped meanwhile.
-var longAgo = time.Unix(1, 0)
-
 // SetPriority implements [transport.SendStream].
-func (s *sendStream[C]) SetPriority(p transport.Priority) {
-	if str, ok := s.str.(interface{ SetPriority(int8, bool) }); ok {
-		str.SetPriority(int8(min(p.Urgency, transport.MaxUrgency)), p.Incremental)
-	}
+func (s *sendStream) SetPriority(p transport.Priority) {
+	s.str.SetPriority(int8(min(p.Urgency, transport.MaxUrgency)), p.Incremental)
 }
 
 // Stopped implements [transport.SendStream].
-func (s *sendStream[C]) Stopped() <-chan struct{} { return s.str.Context().Done() }
+func (s *sendStream) Stopped() <-chan struct{} { return s.str.Context().Done() }
 
-type receiveStream[C errorCode] struct {
-	str     receiver[C]
-	conn    *ending
-	stopped atomic.Pointer[transport.StreamError]
-}
+func (s *sendStream) endBySession() { s.str.CancelWrite(sessionGone) }
 
-func newReceiveStream[C errorCode](s receiver[C], conn *ending) *receiveStream[C] {
-	return &receiveStream[C]{str: s, conn: conn}
+type receiveStream struct {
+	str  quicReceive
+	conn owner
+
+	reading sync.Mutex // held while the library's Read runs
+	final   atomic.Bool
+
+	mu      sync.Mutex
+	reset   bool          // the peer's reset was seen; guarded by mu
+	aborted chan struct{} // made when asked for; guarded by mu
 }
 
 // Read implements [transport.ReceiveStream].
-func (s *receiveStream[C]) Read(p []byte) (int, error) {
+func (s *receiveStream) Read(p []byte) (int, error) {
+	s.reading.Lock()
 	n, err := s.str.Read(p)
-	if stop := s.stopped.Load(); stop != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, stop
+	s.reading.Unlock()
+	if err != nil {
+		s.noteReset(err)
+		s.conn.forget(s)
+		return n, s.conn.streamError(err)
 	}
-	return n, s.conn.streamError(err)
+	if s.final.Load() {
+		s.probe()
+	}
+	return n, nil
 }
 
 // Stop implements [transport.ReceiveStream].
-func (s *receiveStream[C]) Stop(code uint64) {
-	s.stopped.CompareAndSwap(nil, &transport.StreamError{Code: code})
-	s.str.CancelRead(toCode[C](code))
-	_ = s.str.SetReadDeadline(longAgo)
+func (s *receiveStream) Stop(code uint64) {
+	s.str.CancelRead(s.conn.wireCode(code))
+	s.conn.forget(s)
 }
 
-// Aborted implements [transport.ReceiveStream].
-func (s *receiveStream[C]) Aborted() <-chan struct{} { return nil }
-
-type stream[C errorCode] struct {
-	sendStream[C]
-	receiveStream[C]
-}
-
-func newStream[C errorCode](s interface {
-	sender[C]
-	receiver[C]
-}, conn *ending,
-) *stream[C] {
-	return &stream[C]{
-		sendStream:    sendStream[C]{str: s, conn: conn},
-		receiveStream: receiveStream[C]{str: s, conn: conn},
+// Aborted implements [transport.ReceiveStream]. The library tells when the
+// stream's size is known, which is at its FIN or its reset; which of them it was a
+// Read of no bytes tells, that takes nothing and never waits.
+func (s *receiveStream) Aborted() <-chan struct{} {
+	s.mu.Lock()
+	first := s.aborted == nil
+	if first {
+		s.aborted = make(chan struct{})
+		if s.reset {
+			close(s.aborted)
+		}
 	}
+	aborted := s.aborted
+	s.mu.Unlock()
+	if first {
+		s.str.SetReceiveFinalSizeCallback(func(int64) {
+			s.final.Store(true)
+			s.probe()
+		})
+	}
+	return aborted
+}
+
+// probe finds out whether the stream was reset. It runs in the connection's own
+// loop and so does not wait for a Read that runs, which finds out by itself.
+func (s *receiveStream) probe() {
+	if !s.reading.TryLock() {
+		return
+	}
+	_, err := s.str.Read(nil)
+	s.reading.Unlock()
+	s.noteReset(err)
+}
+
+func (s *receiveStream) noteReset(err error) {
+	if e, ok := errors.AsType[*quic.StreamError](err); !ok || !e.Remote {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.reset && s.aborted != nil {
+		close(s.aborted)
+	}
+	s.reset = true
+}
+
+func (s *receiveStream) endBySession() { s.str.CancelRead(sessionGone) }
+
+type stream struct {
+	sendStream
+	receiveStream
 }

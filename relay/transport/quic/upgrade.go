@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
-	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
 	"github.com/moqrelay/operator/relay/transport"
@@ -21,11 +20,12 @@ const (
 	maxHeaderBytes = 32 << 10
 
 	headerOffered = "WT-Available-Protocols"
+	headerChosen  = "WT-Protocol"
 )
 
 // webPeer is an HTTP/3 connection as the request handler sees it.
 type webPeer struct {
-	quic  *quic.Conn
+	mux   *webMux
 	setup *time.Timer // ends the connection if it fires before a session was begun
 	used  atomic.Bool // a session was begun: there is one per connection
 }
@@ -50,15 +50,30 @@ func (l *Listener) upgrade(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
-	// The library takes the client's first token that it knows: leave it no choice.
-	r.Header.Set(headerOffered, quoted(info.Protocol))
-	session, err := l.web.Upgrade(w, r)
-	if err != nil {
-		w.WriteHeader(http.StatusBadRequest) // such as no HTTP/3 datagrams
+	if !peer.awaitSettings(w.(http3.Settingser)) {
+		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
 	peer.setup.Stop()
-	l.handOver(newWebConn(session, peer.quic, l.cfg.Windows, info))
+	w.Header().Set(headerChosen, quoted(info.Protocol))
+	w.WriteHeader(http.StatusOK)
+	session := newWebConn(w.(http3.HTTPStreamer).HTTPStream(), peer.mux.conn, l.cfg.Windows, info)
+	peer.mux.begin(session)
+	l.handOver(session)
+}
+
+// awaitSettings waits for the client's SETTINGS, which may come after its request,
+// and says whether they allow a session.
+func (p *webPeer) awaitSettings(w http3.Settingser) bool {
+	patience := time.NewTimer(p.mux.patience)
+	defer patience.Stop()
+	select {
+	case <-w.ReceivedSettings():
+		return w.Settings().EnableDatagrams
+	case <-patience.C:
+	case <-p.mux.conn.Context().Done():
+	}
+	return false
 }
 
 // request checks a request and returns what its connection's Info would be, or
@@ -117,10 +132,17 @@ func choose(ours, header []string) string {
 
 // quoted is a structured-field string. Tokens are checked to be printable ASCII
 // by having been parsed from one.
-func quoted(token string) string {
-	s, err := httpsfv.Marshal(httpsfv.NewItem(token))
+func quoted(token string) string { return quotedList([]string{token}) }
+
+// quotedList is a structured-field list of strings; empty if one of them is none.
+func quotedList(tokens []string) string {
+	list := make(httpsfv.List, 0, len(tokens))
+	for _, token := range tokens {
+		list = append(list, httpsfv.NewItem(token))
+	}
+	s, err := httpsfv.Marshal(list)
 	if err != nil {
-		return `""`
+		return ""
 	}
 	return s
 }

@@ -1,13 +1,9 @@
 package quic
 
 import (
-	"context"
 	"io"
 	"runtime"
 	"testing"
-	"time"
-
-	"github.com/quic-go/quic-go"
 
 	"github.com/moqrelay/operator/relay/transport"
 )
@@ -69,23 +65,30 @@ func TestAWriteAllocatesFarLessThanItsBytes(t *testing.T) {
 }
 
 // recorder is a library's stream that remembers where the last slice was.
-type recorder struct{ first *byte }
+type recorder struct {
+	quicSend
+	first *byte
+}
 
-func (r *recorder) Write(p []byte) (int, error)      { r.first = &p[0]; return len(p), nil }
-func (r *recorder) Close() error                     { return nil }
-func (r *recorder) CancelWrite(quic.StreamErrorCode) {}
-func (*recorder) SetWriteDeadline(time.Time) error   { return nil }
-func (r *recorder) Context() context.Context         { return nil }
+func (r *recorder) Write(p []byte) (int, error) { r.first = &p[0]; return len(p), nil }
+func (r *recorder) SetPriority(int8, bool)      {}
 
 func TestAWriteHandsTheLibraryTheVerySliceAndAllocatesNothing(t *testing.T) {
 	r := &recorder{}
-	conn := newEnding()
-	s := newSendStream(r, &conn)
+	s := &sendStream{str: r, conn: &nativeConn{}}
+	s.headed.Store(true)
 	chunk := make([]byte, 64<<10)
 	if n, err := s.Write(chunk[100:]); n != len(chunk)-100 || err != nil || r.first != &chunk[100] {
 		t.Errorf("Write: %d, %v, at %p; want %d at %p", n, err, r.first, len(chunk)-100, &chunk[100])
 	}
 	if allocs := testing.AllocsPerRun(100, func() { _, _ = s.Write(chunk) }); allocs != 0 {
 		t.Errorf("%v allocations per Write, want 0", allocs)
+	}
+	urgency := uint8(0)
+	if allocs := testing.AllocsPerRun(100, func() {
+		urgency++
+		s.SetPriority(transport.Priority{Urgency: urgency % 8})
+	}); allocs != 0 {
+		t.Errorf("%v allocations per SetPriority, want 0", allocs)
 	}
 }
