@@ -2,7 +2,7 @@ package model
 
 import (
 	"cmp"
-	"container/list"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,36 +12,66 @@ import (
 // CacheConfig bounds what an [Origin] holds.
 type CacheConfig struct {
 	// MaxBytes is a hard ceiling for the charge of all groups: bytes held, 128
-	// for each frame and 256 for each group. 0 means no ceiling.
+	// for each frame and 320 for each group. What would be over it is not stored.
+	// 0 means no ceiling.
 	MaxBytes int64
 	// MaxAge is the longest that a group which is not its track's latest is held
 	// after it was last written or read; a track's own Info.MaxAge may be
-	// shorter. 0 means 30 s.
+	// shorter. 0 means 30 s. A group outlives it while one just before it in
+	// number is held: age makes no holes.
 	MaxAge time.Duration
 }
 
 const defaultMaxAge = 30 * time.Second
 
-// cachePosition is where a group stands in the cache's books.
+// cacheShards is how many lists of groups there are. A group is in one of them, in
+// turn, so that the lists are about equally old; their locks are taken when a group
+// comes, stops being the latest or goes, not for a frame.
+const cacheShards = 16
+
+// uncounted is far below zero: what is charged to a group that the cache no longer
+// counts stays negative.
+const uncounted = math.MinInt64 / 2
+
+// cachePosition is where a group stands in the cache's books; guarded by its shard's mutex.
 type cachePosition struct {
-	held    bool          // counted; false after it was removed
-	element *list.Element // in cache.old; nil while the group is its track's latest
+	list       *groupList // nil while it is not counted
+	prev, next *group
+	used       int64 // clock at the last look that found it in use
+	shard      uint8 // never changes once counted
 }
 
-// cache counts what all groups hold and drops some when that is too much.
+// cache counts what all groups hold and drops some before that gets too much.
+//
+// total is the charge of all groups and never above max: bytes are charged before
+// they are stored. The path of a frame has no lock, only that counter.
 type cache struct {
 	max    atomic.Int64 // bytes; 0 = no ceiling
 	maxAge atomic.Int64 // time.Duration
-	total  atomic.Int64 // charge of all groups
+	total  atomic.Int64
 	stats  *Stats
+	freed  wake // total has fallen; writers that found no room wait here
 
+	turn   atomic.Uint32
+	shards [cacheShards]shard
+
+	shrinking sync.Mutex // held by the one that drops groups; before track.mu
+	swept     int64      // clock at the last sweep; guarded by shrinking
+}
+
+// shard is one part of the groups.
+type shard struct {
 	mu     sync.Mutex
-	old    list.List           // *group; not the latest of their track; roughly the least recently used first
-	latest map[*group]struct{} // the latest of their track
+	old    groupList    // not the latest of their track; the least recently used first, roughly
+	latest groupList    // the latest of their track
+	oldest atomic.Int64 // when the first of old was used; noLimit when there is none
 }
 
 func newCache(cfg CacheConfig, stats *Stats) *cache {
-	c := &cache{stats: stats, latest: make(map[*group]struct{})}
+	c := &cache{stats: stats}
+	for i := range c.shards {
+		c.shards[i].oldest.Store(noLimit)
+	}
 	c.set(cfg)
 	return c
 }
@@ -54,161 +84,279 @@ func (c *cache) set(cfg CacheConfig) {
 	c.maxAge.Store(int64(cfg.MaxAge))
 }
 
-// add begins to count a group.
+// add puts a group into the books, without charge.
 func (c *cache) add(g *group, latest bool, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	g.place.held, g.used = true, now
+	g.place.shard = uint8(c.turn.Add(1) % cacheShards)
+	s := &c.shards[g.place.shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.place.used = clockAt(now)
 	if latest {
-		c.latest[g] = struct{}{}
+		s.latest.push(g)
 	} else {
-		g.place.element = c.old.PushBack(g)
+		s.old.push(g)
 	}
-	g.charged.Store(groupCharge)
-	c.total.Add(groupCharge)
+	s.notedLocked()
 	c.stats.CachedGroups.Add(1)
 }
 
 // demote says that a group is no longer its track's latest.
 func (c *cache) demote(g *group) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if g.place.held && g.place.element == nil {
-		delete(c.latest, g)
-		g.place.element = c.old.PushBack(g)
+	s := &c.shards[g.place.shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.place.list == &s.latest {
+		s.latest.remove(g)
+		g.place.used = clock()
+		s.old.push(g)
+		s.notedLocked()
 	}
 }
 
 // remove stops counting a group. It reports false when it was not counted.
 func (c *cache) remove(g *group) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.removeLocked(g)
+	_, ok := c.discard(g)
+	return ok
 }
 
-func (c *cache) removeLocked(g *group) bool {
-	if !g.place.held {
+// discard is remove, and returns the charge that was freed.
+func (c *cache) discard(g *group) (charge int64, ok bool) {
+	s := &c.shards[g.place.shard]
+	s.mu.Lock()
+	list := g.place.list
+	if list != nil {
+		list.remove(g)
+		s.notedLocked()
+	}
+	s.mu.Unlock()
+	if list == nil {
+		return 0, false
+	}
+	charge = g.charged.Swap(uncounted)
+	c.release(charge)
+	c.stats.CachedGroups.Add(-1)
+	g.letGo()
+	return charge, true
+}
+
+// open charges what a group costs that was just added; one for which there is no
+// room is evicted again.
+func (c *cache) open(g *group) error {
+	if c.charge(g, groupCharge, groupCharge) {
+		return nil
+	}
+	c.evict(g, ErrNoCapacity, &c.stats.EvictedCapacity)
+	return ErrNoCapacity
+}
+
+// charge counts n more bytes for g, which are then stored, and drops others where
+// they would not fit. It reports false when not enough may be dropped. whole is
+// what they are part of: when that never fits, nothing is dropped for it.
+func (c *cache) charge(g *group, n, whole int64) bool {
+	if !c.reserve(n) && (!c.fits(whole) || !c.makeRoom(g, n)) {
 		return false
 	}
-	if g.place.element != nil {
-		c.old.Remove(g.place.element)
+	if g.charged.Add(n) < 0 { // dropped meanwhile: its writer will notice
+		c.release(n)
 	}
-	delete(c.latest, g)
-	g.place = cachePosition{}
-	g.gone.Store(true)
-	c.settle(g)
-	c.stats.CachedGroups.Add(-1)
 	return true
 }
 
-// settle takes what a removed group is charged with off the books. Its writer
-// may add a last piece while it is removed; whoever comes second settles that.
-func (c *cache) settle(g *group) {
-	if g.gone.Load() {
-		c.total.Add(-g.charged.Swap(0))
+// fits reports whether an empty cache would take n bytes.
+func (c *cache) fits(n int64) bool {
+	ceiling := c.max.Load()
+	return ceiling <= 0 || n+groupCharge <= ceiling
+}
+
+// reserve takes n bytes of what is free.
+func (c *cache) reserve(n int64) bool {
+	for {
+		ceiling, total := c.max.Load(), c.total.Load()
+		if ceiling > 0 && total+n > ceiling {
+			return false
+		}
+		if c.total.CompareAndSwap(total, total+n) {
+			return true
+		}
 	}
 }
 
-// charge counts n more bytes for g, and drops others where that is over the
-// ceiling. It reports false when nothing could be dropped.
-func (c *cache) charge(g *group, n int64) bool {
-	g.charged.Add(n)
-	total := c.total.Add(n)
-	c.settle(g)
-	ceiling := c.max.Load()
-	if ceiling <= 0 || total <= ceiling {
-		return true
-	}
-	return c.shrink(g, ceiling)
+// release gives bytes back.
+func (c *cache) release(n int64) {
+	c.total.Add(-n)
+	c.freed.broadcast()
 }
 
 // uncharge counts n bytes less for g.
 func (c *cache) uncharge(g *group, n int64) {
-	g.charged.Add(-n)
-	c.total.Add(-n)
-	c.settle(g)
-	c.stats.EvictedTailBytes.Add(n)
+	if g.charged.Add(-n) >= 0 { // else all of it went when the group did
+		c.release(n)
+	}
 }
 
-// shrink drops groups and fronts of groups until the charge is at most ceiling:
-// groups that are not the latest of their track, least recently used first; then
-// the front of latest groups, largest first. Every step frees something or ends.
-//
-// It drops a little more than it must, so that writes under a full cache look for
-// something to drop once in a while, not each of them.
-func (c *cache) shrink(writing *group, ceiling int64) bool {
-	for target := ceiling - slack(ceiling); c.total.Load() > target; {
-		g := c.leastRecent(writing)
-		if g == nil {
-			return c.dropFronts(target, ceiling)
+// trim drops at least n bytes from the front of a group that is too long.
+func (c *cache) trim(g *group, n int64) {
+	if freed := g.dropFront(n, false); freed > 0 {
+		c.uncharge(g, freed)
+		c.stats.EvictedTail.add(freed)
+		c.stats.EvictedTailBytes.Add(freed)
+	}
+}
+
+// makeRoom takes n bytes for writing, dropping what it must. Every round frees
+// something or is the last; what it frees, others may take before it.
+func (c *cache) makeRoom(writing *group, n int64) bool {
+	c.shrinking.Lock()
+	defer c.shrinking.Unlock()
+	for !c.reserve(n) {
+		if now := clock(); now-c.swept >= int64(sweepInterval) && c.expireLocked(now) > 0 {
+			continue
 		}
-		c.evict(g, ErrEvicted)
+		if !c.shrinkLocked(writing, n) {
+			return c.reserve(n)
+		}
 	}
 	return true
 }
 
-// slack is what is dropped beyond the ceiling: 1/64 of it, at most 1 MiB, and
-// nothing where the ceiling is below that.
-func slack(ceiling int64) int64 {
-	if ceiling < 1<<20 {
-		return 0
+// shrinkLocked drops groups and fronts of groups until n bytes more would fit, and
+// reports whether it freed anything: groups that are not the latest of their
+// track, least recently used first; then what everybody has of the latest groups,
+// largest first; then what somebody still needs of them. The newest frame of a
+// latest group stays.
+//
+// Once it drops something it drops a little more than it must, so that writes under
+// a full cache look for something to drop once in a while, not each of them.
+func (c *cache) shrinkLocked(writing *group, n int64) bool {
+	ceiling := c.max.Load()
+	need := ceiling - n
+	target := need - min(ceiling/64, 1<<20)
+	if ceiling <= 0 || c.total.Load() <= need {
+		return false
 	}
-	return min(ceiling/64, 1<<20)
-}
-
-// dropFronts drops the front of latest groups, up to half of each at a time.
-func (c *cache) dropFronts(target, ceiling int64) bool {
-	for c.total.Load() > ceiling {
-		progress := false
-		for _, g := range c.largestLatest() {
-			over := c.total.Load() - target
-			if over <= 0 {
-				return true
-			}
-			if freed := g.dropFront(min(over, g.charged.Load()/2)); freed > 0 {
-				c.uncharge(g, freed)
-				progress = true
-			}
-		}
-		if !progress {
+	freed := false
+	for c.total.Load() > target {
+		g := c.leastRecent(writing)
+		if g == nil {
 			break
 		}
+		freed = c.evict(g, ErrEvicted, &c.stats.EvictedCapacity) || freed
 	}
-	return c.total.Load() <= ceiling
+	for _, sentOnly := range []bool{true, false} {
+		for c.total.Load() > need && c.dropFronts(writing, target, sentOnly) {
+			freed = true
+		}
+	}
+	return freed
+}
+
+// dropFronts drops the front of latest groups, and of the one that is being
+// written, largest first and up to half of each, until the charge is at target. It
+// reports whether anything was freed.
+func (c *cache) dropFronts(writing *group, target int64, sentOnly bool) bool {
+	progress := false
+	for _, g := range c.largest(writing) {
+		over := c.total.Load() - target
+		if over <= 0 {
+			break
+		}
+		freed := g.dropFront(min(over, max(g.charged.Load()/2, 1)), sentOnly)
+		if freed == 0 {
+			continue
+		}
+		c.uncharge(g, freed)
+		c.stats.EvictedCapacity.add(freed)
+		c.stats.EvictedTailBytes.Add(freed)
+		progress = true
+	}
+	return progress
 }
 
 // leastRecent picks the next group to evict, other than the one that is being
 // written. Groups in use since they were last looked at get one more round.
 func (c *cache) leastRecent(writing *group) *group {
-	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for range 2 * c.old.Len() {
-		e := c.old.Front()
-		g := e.Value.(*group)
-		if g != writing && !g.touched.Swap(false) {
+	for range 2*c.stats.CachedGroups.Load() + cacheShards {
+		s := c.oldestShard()
+		if s == nil {
+			return nil
+		}
+		if g := s.pick(writing); g != nil {
 			return g
 		}
-		g.used = now
-		c.old.MoveToBack(e)
 	}
 	return nil
 }
 
-// largestLatest returns the latest groups that may have something to drop, largest first.
-func (c *cache) largestLatest() []*group {
+// oldestShard is the one whose least recently used group is the oldest.
+func (c *cache) oldestShard() *shard {
+	var found *shard
+	oldest := int64(noLimit)
+	for i := range c.shards {
+		if used := c.shards[i].oldest.Load(); used < oldest {
+			found, oldest = &c.shards[i], used
+		}
+	}
+	return found
+}
+
+// pick returns the least recently used group of the shard if it was not used since
+// the last look; otherwise that goes to the end, as used now.
+func (s *shard) pick(writing *group) *group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.old.first
+	if g == nil {
+		return nil
+	}
+	if g != writing && !g.touched.Swap(false) {
+		return g
+	}
+	s.usedLocked(g, clock())
+	return nil
+}
+
+// usedLocked moves a group to the end of the old ones.
+func (s *shard) usedLocked(g *group, now int64) {
+	s.old.remove(g)
+	g.place.used = now
+	s.old.push(g)
+	s.notedLocked()
+}
+
+func (s *shard) notedLocked() {
+	if s.old.first == nil {
+		s.oldest.Store(noLimit)
+	} else {
+		s.oldest.Store(s.old.first.place.used)
+	}
+}
+
+// largest returns the latest groups that may have something to drop, and the one
+// that is being written, largest first.
+func (c *cache) largest(writing *group) []*group {
 	type entry struct {
 		g    *group
 		size int64 // as it was: others write meanwhile
 	}
-	c.mu.Lock()
-	entries := make([]entry, 0, len(c.latest))
-	for g := range c.latest {
+	var entries []entry
+	add := func(g *group) {
 		if g.begun.Load() > 1 {
 			entries = append(entries, entry{g, g.charged.Load()})
 		}
 	}
-	c.mu.Unlock()
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		for g := s.latest.first; g != nil; g = g.place.next {
+			if g != writing {
+				add(g)
+			}
+		}
+		s.mu.Unlock()
+	}
+	if writing != nil {
+		add(writing)
+	}
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(b.size, a.size) })
 	groups := make([]*group, len(entries))
 	for i, e := range entries {
@@ -217,38 +365,111 @@ func (c *cache) largestLatest() []*group {
 	return groups
 }
 
-// evict drops a whole group: its writer is told to stop, its readers are cut.
-func (c *cache) evict(g *group, why error) {
-	charged := g.charged.Load()
-	if !c.remove(g) {
-		return
+// evict drops a whole group: its writer is told to stop, its readers are cut unless
+// they have all of it. It reports false when the group was dropped before.
+func (c *cache) evict(g *group, why error, counter *Evictions) bool {
+	charge, ok := c.discard(g)
+	if !ok {
+		return false
 	}
+	counter.add(charge)
 	c.stats.EvictedGroups.Add(1)
-	c.stats.EvictedBytes.Add(charged)
+	c.stats.EvictedBytes.Add(charge)
 	g.track.drop(g)
 	g.end(why)
-	g.cutReaders(why, func(*Reader) bool { return true })
+	g.cutReaders(why)
+	return true
 }
 
-// sweep evicts what is past its age.
+// sweep evicts what is past its age, and what is over a ceiling that was lowered.
 func (c *cache) sweep(now time.Time) {
-	for _, g := range c.expired(now) {
-		c.evict(g, ErrExpired)
+	c.shrinking.Lock()
+	defer c.shrinking.Unlock()
+	c.expireLocked(clockAt(now))
+	for c.shrinkLocked(nil, 0) {
+		continue
 	}
 }
 
-func (c *cache) expired(now time.Time) []*group {
-	ceiling := time.Duration(c.maxAge.Load())
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var out []*group
-	for e := c.old.Front(); e != nil; e = e.Next() {
-		g := e.Value.(*group)
+// expireLocked evicts what is past its age and returns how many groups that were.
+func (c *cache) expireLocked(now int64) int {
+	c.swept = now
+	old := make(map[*track][]*group)
+	for i := range c.shards {
+		c.shards[i].expired(now, c.maxAge.Load(), func(g *group) { old[g.track] = append(old[g.track], g) })
+	}
+	n := 0
+	for t, groups := range old {
+		for _, g := range t.withoutHoles(groups) {
+			if c.evict(g, ErrExpired, &c.stats.EvictedAge) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// expired calls f for the groups that are past their age.
+func (s *shard) expired(now, maxAge int64, f func(*group)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var next *group
+	for g, last := s.old.first, s.old.last; g != nil; g = next {
+		if next = g.place.next; g == last {
+			next = nil // those behind it were moved there just now
+		}
 		if g.touched.Swap(false) {
-			g.used = now
-		} else if now.Sub(g.used) >= min(ceiling, g.track.retention()) {
+			s.usedLocked(g, now)
+		} else if now-g.place.used >= min(maxAge, int64(g.track.retention())) {
+			f(g)
+		}
+	}
+}
+
+// withoutHoles returns, lowest first, those of the expired groups that have no
+// younger one held in the unbroken run of numbers below them.
+func (t *track) withoutHoles(expired []*group) []*group {
+	slices.SortFunc(expired, func(a, b *group) int { return cmp.Compare(a.sequence, b.sequence) })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := expired[:0]
+	blocked := false
+	var before uint64 // the number that was looked at last
+	for i, g := range expired {
+		if i == 0 || g.sequence != before+1 {
+			below := t.groups[g.sequence-1] // not among the expired: it is younger
+			blocked = g.sequence > 0 && below != nil
+		}
+		if before = g.sequence; !blocked {
 			out = append(out, g)
 		}
 	}
 	return out
+}
+
+// groupList is a list of groups through their place.
+type groupList struct{ first, last *group }
+
+func (l *groupList) push(g *group) {
+	g.place.list, g.place.prev, g.place.next = l, l.last, nil
+	if l.last != nil {
+		l.last.place.next = g
+	} else {
+		l.first = g
+	}
+	l.last = g
+}
+
+func (l *groupList) remove(g *group) {
+	if p := g.place.prev; p != nil {
+		p.place.next = g.place.next
+	} else {
+		l.first = g.place.next
+	}
+	if n := g.place.next; n != nil {
+		n.place.prev = g.place.prev
+	} else {
+		l.last = g.place.prev
+	}
+	g.place.list, g.place.prev, g.place.next = nil, nil, nil
 }

@@ -3,6 +3,8 @@ package model
 import (
 	"context"
 	"errors"
+	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,13 @@ func wantHeld(t *testing.T, o *Origin, want int64) {
 	t.Helper()
 	if got, _ := o.CacheBytes(); got != want {
 		t.Fatalf("the cache holds %d bytes, want %d", got, want)
+	}
+}
+
+func wantCount(t *testing.T, what string, counter *atomic.Int64, want int64) {
+	t.Helper()
+	if got := counter.Load(); got != want {
+		t.Errorf("%s: %d, want %d", what, got, want)
 	}
 }
 
@@ -27,13 +36,23 @@ func TestChargeIsBytesAndAFixedPriceForFrameAndGroup(t *testing.T) {
 	p, sub := newSubscribed(t, o, Options{})
 	wantHeld(t, o, 0)
 	w := wantGroup(t, p, 0, Window{})
-	wantHeld(t, o, 256)
+	wantHeld(t, o, 320)
 	wantFrame(t, w, make([]byte, 1000))
-	wantHeld(t, o, 256+128+5+1000)
+	wantHeld(t, o, 320+128+5+1000)
 	if err := w.BeginFrame(t.Context(), head(100), 0, 100); err != nil {
 		t.Fatal(err)
 	}
-	wantHeld(t, o, 256+2*(128+5)+1000)
+	wantHeld(t, o, 320+2*(128+5)+1000+100) // room for a small frame is made when it begins
+	room, err := w.Buffer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Commit(len(room))
+	wantHeld(t, o, 320+2*(128+5)+1000+100)
+	if err := w.BeginFrame(t.Context(), head(20_000), 0, 20_000); err != nil {
+		t.Fatal(err)
+	}
+	wantHeld(t, o, 320+3*(128+5)+1100+16*kib) // and for 16 KiB of a larger one
 	sub.Close()
 	p.Fail(ErrSourceGone)
 	wantHeld(t, o, 0)
@@ -44,18 +63,26 @@ func TestAGroupThatIsNotTheLatestGoesWhenItWasNotUsedForItsAge(t *testing.T) {
 		o := NewOrigin(Config{Cache: CacheConfig{MaxAge: 10 * time.Second}})
 		sweeping(t, o)
 		p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour})
+		other := wantSubscription(t, o, Options{MaxLatency: time.Hour})
 		filled(t, p, 1)
-		r := wantReader(t, sub, 1)
+		done, parked := wantReader(t, sub, 1), wantReader(t, other, 1)
 		filled(t, p, 2)
 		advance(9500 * time.Millisecond) // swept as used at 1 s, so it stays until 11 s
-		wantDone(t, r.Cut(), false)
-		take(t, r, 1)
+		wantHeld(t, o, 2*(320+128+1))
+		take(t, done, 1)
 		advance(10 * time.Second)
-		wantDone(t, r.Cut(), false) // reading made it young again
+		wantHeld(t, o, 2*(320+128+1)) // reading made it young again
 		advance(2 * time.Second)
-		wantDone(t, r.Cut(), true)
-		wantError(t, r.Err(), ErrExpired)
-		wantHeld(t, o, 256+128+1) // the latest has no age
+		wantHeld(t, o, 320+128+1) // the latest has no age
+		wantDone(t, parked.Cut(), true)
+		wantError(t, parked.Err(), ErrExpired)
+		wantDone(t, done.Cut(), false) // it had all of the group
+		_, err := done.Next(t.Context())
+		wantError(t, err, io.EOF)
+		wantCount(t, "groups evicted by age", &o.stats.EvictedAge.Groups, 1)
+		wantCount(t, "bytes evicted by age", &o.stats.EvictedAge.Bytes, 449)
+		wantCount(t, "readers expired", &o.stats.ReadersExpired, 1)
+		other.Close()
 		sub.Close()
 		p.Close()
 	})
@@ -72,24 +99,24 @@ func TestAPublisherMayAskForLessAge(t *testing.T) {
 		p.Accept(Info{Timescale: 1000, MaxAge: 2 * time.Second})
 		filled(t, p, 1, 2)
 		advance(3500 * time.Millisecond)
-		wantHeld(t, o, 256+128+1)
+		wantHeld(t, o, 320+128+1)
 		sub.Close()
-		advance(2 * time.Second)
+		advance(4 * time.Second) // the request ends after 1 s; then the group is old after 2 s
 		wantHeld(t, o, 0)
 	})
 }
 
 func TestTheCeilingHoldsAndTheLeastRecentGroupGoesFirst(t *testing.T) {
-	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: 5 * (256 + 128 + 1)}})
+	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: 5 * (320 + 128 + 1)}})
 	p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour})
 	filled(t, p, 1, 2, 3, 4, 5)
 	for i := range uint64(5) {
 		p.track.groups[i+1].touched.Store(i == 0) // as if swept, and group 1 read since
 	}
-	wantHeld(t, o, 5*385)
+	wantHeld(t, o, 5*449)
 	filled(t, p, 6)
-	if held, _ := o.CacheBytes(); held > 5*385 {
-		t.Fatalf("%d bytes are held, over the ceiling of %d", held, 5*385)
+	if held, _ := o.CacheBytes(); held > 5*449 {
+		t.Fatalf("%d bytes are held, over the ceiling of %d", held, 5*449)
 	}
 	if got := sortedKeys(p.track.groups); len(got) != 5 || got[0] != 1 || got[1] != 3 {
 		t.Fatalf("groups %v are held, want 1 3 4 5 6: group 2 was the least recently used", got)
@@ -132,7 +159,7 @@ func TestAGroupLongerThanItsTailKeepsItsNewestFrames(t *testing.T) {
 		t.Fatalf("%d bytes are held, want just below the tail of 100,000", held)
 	}
 	g := w.group
-	if frames := g.begun.Load() - g.first; frames != uint64(held-256)/1133 {
+	if frames := g.begun.Load() - g.first; frames != uint64(held-320)/1133 {
 		t.Fatalf("%d frames are held for %d bytes", frames, held)
 	}
 	var chunks int64

@@ -2,24 +2,33 @@ package model
 
 import (
 	"math"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // What a group and a frame cost beside their bytes, for the cache and for pacing.
+// They are what the heap was measured to hold: docs/memory.md.
 const (
-	groupCharge = 256
+	groupCharge = 320
 	frameCharge = 128
 )
 
 const (
 	maxChunk   = 64 << 10 // a parked transport write pins one chunk, not the group
 	firstChunk = 16 << 10 // a frame of a few KiB is one slice and one write
-	minChunk   = 64
-	firstBlock = 4  // most of a short group's cost would be its index
-	indexBlock = 64 // frames in every later block
+	smallLog   = 512      // a log doubles until it is that long
+	indexBlock = 64       // frames in the largest block of an index
 )
+
+// epoch is what a group's times are counted from: an int64 is a third of a time.Time.
+var epoch = time.Now()
+
+func clock() int64 { return int64(time.Since(epoch)) }
+
+// clockAt is what clock is at a time.
+func clockAt(t time.Time) int64 { return clock() + int64(time.Until(t)) }
 
 // chunk is one piece of a group's log. Its bytes below the group's written
 // offset never change.
@@ -31,16 +40,17 @@ type chunk struct {
 
 func (c *chunk) end() int64 { return c.start + int64(len(c.data)) }
 
-// frame is one entry of a group's index; all offsets are log offsets:
-// start < payload <= end.
+// frame is one entry of a group's index, in log offsets. It begins where the one
+// before ends.
 type frame struct {
-	start, payload, end int64
-	timestamp           int64
+	payload, end int64
+	timestamp    int64
 }
 
 // block is a piece of a group's index.
 type block struct {
 	base   uint64 // index of frames[0]
+	start  int64  // log offset where frames[0] begins
 	frames []frame
 	next   atomic.Pointer[block]
 }
@@ -51,6 +61,9 @@ type block struct {
 // The writer stores a frame's index entry and its head's bytes first, then
 // written, then begun. So a reader that sees begun > i may read entry i, and
 // bytes below written are there to be taken.
+//
+// A relay holds very many groups of one small frame, so what only some groups
+// need is made when they need it.
 type group struct {
 	track    *track
 	sequence uint64
@@ -59,36 +72,58 @@ type group struct {
 	begun   atomic.Uint64 // frames whose head is in the log
 	whole   atomic.Int64  // log offset after the last complete frame; whole <= written
 	mark    atomic.Int64  // highest log offset any reader has taken; only grows
-	readers atomic.Int32  // attached now
-	touched atomic.Bool   // written or read since the last sweep
 	newest  atomic.Int64  // timestamp of the newest frame
+	born    atomic.Int64  // clock at the first frame, where a reader was there to see it; else 0
+	charged atomic.Int64  // what the cache counts for the group; far below 0 when it counts it no more
+	readers atomic.Int32  // attached now, or waited for
+	touched atomic.Bool   // written or read since the last sweep
 	ended   atomic.Bool   // no more bytes will come: see err
 
 	data wake // written, begun or ended moved; readers wait here
 	room wake // mark or readers moved, or the group is done; the writer waits here
 
-	done chan struct{} // closed when no more bytes are wanted or none will come
+	mu       sync.Mutex    // the next part; order: after track.mu, before a shard's
+	done     chan struct{} // closed when no more bytes are wanted or none will come; nil until asked for
+	head     *chunk        // first chunk that is held
+	index    *block        // first block that is held
+	front    int64         // log offset of the first frame that is held
+	first    uint64        // index of the first frame that is held
+	attached *Reader       // list of the readers
+	buffered int64         // bytes of the chunks from head, as counted in Stats
+	err      error         // why the group ended early; nil after a clean end
+	hadOne   bool          // a reader was attached at some time
+	let      bool          // the cache has let go of it
 
-	mu       sync.Mutex // the rest but the last part; order: after track.mu, before cache.mu
-	head     *chunk     // first chunk that is held
-	index    *block     // first block that is held
-	front    int64      // log offset of the first frame that is held
-	first    uint64     // index of the first frame that is held
-	attached map[*Reader]struct{}
-	hadOne   bool  // a reader was attached at some time
-	err      error // why the group ended early; nil after a clean end
+	latest  bool      // the track's highest number; guarded by track.mu
+	arrived time.Time // first frame's arrival, zero before; guarded by track.mu
+	opening int64     // first frame's timestamp; guarded by track.mu
 
-	latest  bool          // the track's highest number; guarded by track.mu
-	arrived time.Time     // first frame's arrival, zero before; guarded by track.mu
-	opening int64         // first frame's timestamp; guarded by track.mu
-	charged atomic.Int64  // what the cache counts for the group
-	gone    atomic.Bool   // the cache counts it no more
-	used    time.Time     // last sweep that found it touched; guarded by cache.mu
-	place   cachePosition // guarded by cache.mu
+	place cachePosition
 }
 
 func newGroup(t *track, sequence uint64) *group {
-	return &group{track: t, sequence: sequence, done: make(chan struct{})}
+	t.origin.stats.OpenGroups.Add(1)
+	return &group{track: t, sequence: sequence}
+}
+
+// closed is what has been done for long.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// wants returns a channel that is closed when the group takes no more bytes.
+func (g *group) wants() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended.Load() {
+		return closed
+	}
+	if g.done == nil {
+		g.done = make(chan struct{})
+	}
+	return g.done
 }
 
 // end closes the group: cleanly with a nil error. Only the first call counts.
@@ -100,27 +135,45 @@ func (g *group) end(err error) {
 	}
 	g.err = err
 	g.ended.Store(true)
-	close(g.done)
+	if g.done != nil {
+		close(g.done)
+		g.done = nil
+	}
 	g.mu.Unlock()
+	g.track.origin.stats.OpenGroups.Add(-1)
 	g.data.broadcast()
 	g.room.broadcast()
 	if g.begun.Load() == 0 {
-		g.announce()
+		g.track.mute.Add(1)
+		g.track.spoken.broadcast()
 	}
 }
 
 // speaks reports whether the group has a frame, or will have no more.
 func (g *group) speaks() bool { return g.begun.Load() > 0 || g.ended.Load() }
 
-// announce wakes the subscriptions that wait for the group to speak.
-func (g *group) announce() {
+// expect counts a subscription for which the group waits to be handed out: for the
+// writer that is as good as a reader.
+func (g *group) expect() {
+	g.mu.Lock()
+	g.hadOne = true
+	g.readers.Add(1)
+	g.mu.Unlock()
+	g.room.broadcast()
+}
+
+// unexpect takes that back and reports whether nobody is left.
+func (g *group) unexpect() (last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for r := range g.attached {
-		if r.sub != nil {
-			r.sub.notify.broadcast()
-		}
-	}
+	return g.readers.Add(-1) == 0
+}
+
+// holds reports whether a reader may begin with frame from, or else with the first.
+func (g *group) holds(from uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.first == 0 || from >= g.first
 }
 
 // failure is why the group ended early, and nil while it is open or when it
@@ -131,6 +184,14 @@ func (g *group) failure() error {
 	return g.err
 }
 
+// complete reports whether the group ended cleanly and all of it is held, from
+// its first frame on.
+func (g *group) complete() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ended.Load() && g.err == nil && g.first == 0
+}
+
 // attach adds a reader that begins with frame from. It fails when that frame is
 // no longer held.
 func (g *group) attach(r *Reader, from uint64) error {
@@ -139,23 +200,23 @@ func (g *group) attach(r *Reader, from uint64) error {
 		g.mu.Unlock()
 		return ErrLagged
 	}
-	if g.attached == nil {
-		g.attached = make(map[*Reader]struct{})
-	}
-	g.attached[r] = struct{}{}
-	g.hadOne = true
-	g.readers.Add(1)
-	r.chunk, r.block, r.frame, r.start, r.whole = g.head, g.index, from, from, from
+	r.chunk, r.block, r.frame, r.start = g.head, g.index, from, from
 	switch {
 	case from == g.first:
 		r.pos.Store(g.front)
 	case from < g.begun.Load():
-		_, f := g.index.find(from)
-		r.pos.Store(f.start)
+		b, _ := g.index.find(from)
+		r.pos.Store(b.begins(from))
 	default: // the reader finds its place when the frame begins; until then it cannot lag
 		r.seek = true
 		r.pos.Store(noLimit)
 	}
+	g.hadOne, r.there = true, true
+	if r.after = g.attached; r.after != nil {
+		r.after.before = r
+	}
+	g.attached = r
+	g.readers.Add(1)
 	g.mu.Unlock()
 	g.room.broadcast()
 	return nil
@@ -165,84 +226,213 @@ func (g *group) attach(r *Reader, from uint64) error {
 func (g *group) detach(r *Reader) (last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, ok := g.attached[r]; !ok {
+	if !r.there {
 		return false
 	}
-	delete(g.attached, r)
+	r.there = false
+	if r.after != nil {
+		r.after.before = r.before
+	}
+	if r.before != nil {
+		r.before.after = r.after
+	} else {
+		g.attached = r.after
+	}
+	r.before, r.after = nil, nil
+	if g.attached == nil && g.let {
+		g.freeLocked()
+	}
 	return g.readers.Add(-1) == 0
 }
 
-// abandoned reports whether all readers that the group ever had are gone.
+// abandoned reports whether all that ever read the group, or waited for it, are gone.
 func (g *group) abandoned() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.hadOne && len(g.attached) == 0
+	return g.hadOne && g.readers.Load() == 0
+}
+
+// letGo says that the cache holds the group no more.
+func (g *group) letGo() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.let = true
+	if g.attached == nil {
+		g.freeLocked()
+	}
+}
+
+// freeLocked counts the chunks of a group that nobody holds any more as free.
+func (g *group) freeLocked() {
+	g.track.origin.stats.BufferBytes.Add(-g.buffered)
+	g.buffered = 0
+}
+
+// grow appends a chunk of so many bytes behind tail, which is nil for the first.
+// What the allocator may give beyond them is not used: the next frame would be cut
+// there, and every viewer would need a second write for it.
+func (g *group) grow(tail *chunk, start, size int64) *chunk {
+	c := &chunk{start: start, data: make([]byte, size)}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if tail == nil {
+		g.head = c
+	} else {
+		tail.next.Store(c)
+	}
+	if !g.let || g.attached != nil {
+		g.buffered += int64(len(c.data))
+		g.track.origin.stats.BufferBytes.Add(int64(len(c.data)))
+	}
+	return c
+}
+
+// touch notes that the group is in use.
+func (g *group) touch() {
+	if !g.touched.Load() {
+		g.touched.Store(true)
+	}
 }
 
 // take notes that a reader has taken all below offset.
 func (g *group) take(offset int64) {
-	if !g.touched.Load() {
-		g.touched.Store(true)
-	}
+	g.touch()
 	for {
 		mark := g.mark.Load()
 		if offset <= mark {
 			return
 		}
-		if g.mark.CompareAndSwap(mark, offset) {
-			g.room.broadcast()
-			return
+		if !g.mark.CompareAndSwap(mark, offset) {
+			continue
 		}
+		g.room.broadcast()
+		if mark == 0 {
+			if born := g.born.Load(); born != 0 {
+				g.track.origin.stats.Forward.Observe(time.Duration(clock() - born))
+			}
+		}
+		return
 	}
 }
 
-// cutReaders ends every reader for which lost is true. Without locks.
-func (g *group) cutReaders(err error, lost func(*Reader) bool) {
+// cutReaders ends every reader that has not everything it may ask for.
+func (g *group) cutReaders(err error) {
 	g.mu.Lock()
-	cut := make([]*Reader, 0, len(g.attached))
-	for r := range g.attached {
-		if lost(r) {
+	cut := g.cutLocked(noLimit)
+	g.mu.Unlock()
+	g.lose(cut, err)
+}
+
+// cutLocked returns the readers that still need something below front.
+func (g *group) cutLocked(front int64) []*Reader {
+	var cut []*Reader
+	for r := g.attached; r != nil; r = r.after {
+		if r.pos.Load() < front && !g.satisfiedLocked(r) {
 			cut = append(cut, r)
 		}
 	}
-	g.mu.Unlock()
+	return cut
+}
+
+// satisfiedLocked reports whether a reader has taken all that it will ever be
+// given: to the clean end of the group, or to its own bound.
+func (g *group) satisfiedLocked(r *Reader) bool {
+	pos := r.pos.Load()
+	if g.ended.Load() && g.err == nil && pos >= g.written.Load() {
+		return true
+	}
+	if r.bound == 0 || g.begun.Load() < r.bound {
+		return false
+	}
+	if r.bound <= g.first {
+		return pos != noLimit
+	}
+	b, _ := g.index.find(r.bound - 1)
+	return pos != noLimit && pos >= b.frames[r.bound-1-b.base].end
+}
+
+// lose cuts readers and counts them by the reason. Without locks.
+func (g *group) lose(cut []*Reader, err error) {
+	stats := g.track.origin.stats
 	for _, r := range cut {
+		switch err {
+		case ErrLagged:
+			stats.ReadersLagged.Add(1)
+		case ErrExpired:
+			stats.ReadersExpired.Add(1)
+		case ErrEvicted:
+			stats.ReadersEvicted.Add(1)
+		}
 		r.lose(err)
 	}
 }
 
+// sentLocked is the log offset below which nobody needs anything: the slowest
+// reader's, and without a reader what was ever taken.
+func (g *group) sentLocked() int64 {
+	if g.attached == nil {
+		return g.mark.Load()
+	}
+	sent := int64(noLimit)
+	for r := g.attached; r != nil; r = r.after {
+		sent = min(sent, r.pos.Load())
+	}
+	return sent
+}
+
 // dropFront drops complete frames from the front of the log until at least want
-// bytes are dropped, but never the newest frame. Readers that need a dropped
-// frame lag. It returns the charge that was freed.
-func (g *group) dropFront(want int64) int64 {
+// bytes are dropped, but never the newest frame, and with sentOnly none that a
+// reader still needs. Otherwise readers that need a dropped frame lag. It
+// returns the charge that was freed.
+func (g *group) dropFront(want int64, sentOnly bool) int64 {
 	g.mu.Lock()
+	limit := int64(noLimit)
+	if sentOnly {
+		limit = g.sentLocked()
+	}
 	var freed int64
 	for freed < want && g.first+1 < g.begun.Load() {
 		f := g.index.frames[g.first-g.index.base]
-		freed += f.end - f.start + frameCharge
+		if f.end > limit {
+			break
+		}
+		freed += f.end - g.front + frameCharge
 		g.front, g.first = f.end, g.first+1
 		if g.first == g.index.base+uint64(len(g.index.frames)) {
 			g.index = g.index.next.Load()
 		}
 	}
+	g.dropChunksLocked()
+	var cut []*Reader
+	if freed > 0 {
+		cut = g.cutLocked(g.front)
+	}
+	g.mu.Unlock()
+	g.lose(cut, ErrLagged)
+	return freed
+}
+
+// dropChunksLocked lets go of the chunks before the front.
+func (g *group) dropChunksLocked() {
 	for g.head != nil && g.head.end() <= g.front && g.head.next.Load() != nil {
+		size := min(int64(len(g.head.data)), g.buffered)
+		g.buffered -= size
+		g.track.origin.stats.BufferBytes.Add(-size)
 		g.head = g.head.next.Load()
 	}
-	front := g.front
-	g.mu.Unlock()
-	if freed == 0 {
-		return 0
-	}
-	g.cutReaders(ErrLagged, func(r *Reader) bool { return r.pos.Load() < front })
-	return freed
 }
 
 // chunkSize is how large the next chunk of a log is: what the open frame still
 // needs, but never more than double of what has arrived already, so that a
-// declared length allocates nothing; and at least an eighth of the log, so that
-// small frames share chunks.
+// declared length allocates nothing. Small frames share a chunk that is as large
+// again as a small log, or an eighth of a larger one, and holds a whole number of
+// frames like this one: each is then one slice and one write.
 func chunkSize(logged, need int64) int64 {
-	return min(maxChunk, max(min(need, max(2*logged, firstChunk)), logged/8, minChunk))
+	shared := max(logged/8, min(logged, smallLog))
+	if need <= shared {
+		return min(maxChunk, shared) / need * need
+	}
+	return min(maxChunk, need, max(2*logged, firstChunk))
 }
 
 // find returns the index entry of frame i, walking from b.
@@ -251,6 +441,32 @@ func (b *block) find(i uint64) (*block, *frame) {
 		b = b.next.Load()
 	}
 	return b, &b.frames[i-b.base]
+}
+
+// begins is the log offset where frame i of this block begins.
+func (b *block) begins(i uint64) int64 {
+	if i == b.base {
+		return b.start
+	}
+	return b.frames[i-b.base-1].end
+}
+
+// reach walks from b to the last block that begins at or below offset.
+func (b *block) reach(offset int64) *block {
+	for next := b.next.Load(); next != nil && next.start <= offset; next = b.next.Load() {
+		b = next
+	}
+	return b
+}
+
+// below counts the frames that end at or below offset, of those that have begun;
+// all before b do.
+func (b *block) below(offset int64, begun uint64) uint64 {
+	if begun <= b.base {
+		return b.base
+	}
+	n := min(int(begun-b.base), len(b.frames))
+	return b.base + uint64(sort.Search(n, func(i int) bool { return b.frames[i].end > offset }))
 }
 
 // noLimit is the offset limit of a reader that has none.

@@ -18,10 +18,10 @@ func TestAReaderThatWaitsGoesWithItsGroup(t *testing.T) {
 			advance(time.Second)
 		}
 		sub.track.mu.Lock()
-		waiting, held := len(sub.waiting), len(sub.track.groups)
+		waiting, held := len(sub.speaking), len(sub.track.groups)
 		sub.track.mu.Unlock()
 		if waiting != held || waiting > 6 {
-			t.Errorf("%d readers wait and %d groups are held of 50, want as many readers as groups, and at most 6", waiting, held)
+			t.Errorf("%d groups wait and %d are held of 50, want the same number, and at most 6", waiting, held)
 		}
 		sub.Close()
 		p.Fail(ErrSourceGone)
@@ -133,15 +133,15 @@ func TestAFullCacheDropsWhatCanBeDropped(t *testing.T) {
 }
 
 func TestGroupsWithoutFramesCountAgainstTheCeiling(t *testing.T) {
-	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: 100 * 256}})
+	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: 100 * 320}})
 	p, sub := newSubscribed(t, o, Options{MaxLatency: time.Hour})
 	for seq := range uint64(1000) {
 		w := wantGroup(t, p, seq, Window{})
 		if err := w.Finish(); err != nil {
 			t.Fatal(err)
 		}
-		if held, _ := o.CacheBytes(); held > 100*256 {
-			t.Fatalf("%d bytes are held after %d groups, over the ceiling of %d", held, seq+1, 100*256)
+		if held, _ := o.CacheBytes(); held > 100*320 {
+			t.Fatalf("%d bytes are held after %d groups, over the ceiling of %d", held, seq+1, 100*320)
 		}
 	}
 	sub.Close()
@@ -202,7 +202,7 @@ func TestASubscriberThatTakesNothingIsNotKeptWaitingFor(t *testing.T) {
 	for seq := range uint64(groups) {
 		filled(t, p, seq)
 	}
-	if n := len(sub.waiting); n != mostWaiting {
+	if n := len(sub.speaking); n != mostWaiting {
 		t.Errorf("%d groups wait, want %d", n, mostWaiting)
 	}
 	if n := o.Stats().ReadersExpired.Load(); n != 100 {

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 )
@@ -80,17 +82,16 @@ func wantReader(t *testing.T, sub *Subscription, sequence uint64) *Reader {
 	return r
 }
 
-// silentReader hands out the only waiting reader if its group is silent.
+// silentReader hands out the only waiting group if it is silent.
 func silentReader(sub *Subscription) *Reader {
 	sub.track.mu.Lock()
 	defer sub.track.mu.Unlock()
-	if len(sub.waiting) != 1 || sub.waiting[0].group.speaks() {
+	if len(sub.speaking) != 0 || len(sub.silent) != 1 {
 		return nil
 	}
-	r := sub.waiting[0]
-	sub.waiting = nil
-	sub.open[r] = struct{}{}
-	return r
+	g := sub.track.groups[sub.silent[0]]
+	sub.silent = nil
+	return sub.openLocked(g)
 }
 
 // readAll takes everything a reader gives and returns it with the error that ended it.
@@ -122,6 +123,19 @@ func wantError(t *testing.T, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) {
 		t.Fatalf("got error %v, want %v", got, want)
+	}
+}
+
+// withdrawAll takes every route away: nobody may have what is held of them.
+func withdrawAll(o *Origin) {
+	o.mu.Lock()
+	var all []*Announcement
+	for _, at := range o.routes {
+		all = slices.AppendSeq(all, maps.Keys(at))
+	}
+	o.mu.Unlock()
+	for _, a := range all {
+		a.Withdraw()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,6 +32,9 @@ type Config struct {
 	// UnsubscribeDelay is how long an upstream request outlives its last
 	// subscriber; 0 means 1 s.
 	UnsubscribeDelay time.Duration
+	// Linger is how long a path stays announced after its last route was lost
+	// without a word; 0 means 5 s.
+	Linger time.Duration
 }
 
 // withDefaults fills in what is zero.
@@ -43,7 +47,15 @@ func (c Config) withDefaults() Config {
 	fill(&c.MaxFrame, 32<<20)
 	fill(&c.UpstreamTimeout, 5*time.Second)
 	fill(&c.UnsubscribeDelay, time.Second)
+	fill(&c.Linger, 5*time.Second)
 	return c
+}
+
+// Limits are the bounds that may change while an [Origin] runs. The zero value of
+// a field means its default; see [Config].
+type Limits struct {
+	UpstreamTimeout     time.Duration
+	MaxFrame, GroupTail int64
 }
 
 func fill[T comparable](field *T, value T) {
@@ -56,16 +68,20 @@ func fill[T comparable](field *T, value T) {
 // Origin is the process-wide set of routes and the tracks that are requested
 // through them.
 type Origin struct {
-	cfg   Config
-	cache *cache
-	stats *Stats
+	cfg    Config
+	limits atomic.Pointer[Limits]
+	cache  *cache
+	stats  *Stats
 
 	pacing sync.Mutex
 	cap    int64 // guarded by pacing
 
-	mu       sync.Mutex // the rest; before track.mu
+	mu       sync.Mutex // the rest; before shelf.mu and track.mu
 	routes   map[Path]map[*Announcement]struct{}
+	contents map[content]int // routes that carry it
 	tracks   map[trackKey]*track
+	parked   map[*track]*time.Timer // requests whose source is gone and may return
+	shelves  map[trackKey]*shelf
 	watchers map[*Watcher]struct{}
 	recency  uint64 // of the last announcement
 }
@@ -74,12 +90,25 @@ type Origin struct {
 func NewOrigin(cfg Config) *Origin {
 	cfg = cfg.withDefaults()
 	stats := &Stats{}
-	return &Origin{
+	o := &Origin{
 		cfg: cfg, stats: stats, cache: newCache(cfg.Cache, stats), cap: cfg.PacingCap,
 		routes:   make(map[Path]map[*Announcement]struct{}),
+		contents: make(map[content]int),
 		tracks:   make(map[trackKey]*track),
+		parked:   make(map[*track]*time.Timer),
+		shelves:  make(map[trackKey]*shelf),
 		watchers: make(map[*Watcher]struct{}),
 	}
+	o.SetLimits(Limits{cfg.UpstreamTimeout, cfg.MaxFrame, cfg.GroupTail})
+	return o
+}
+
+// SetLimits changes bounds for what begins afterwards.
+func (o *Origin) SetLimits(l Limits) {
+	fill(&l.UpstreamTimeout, 5*time.Second)
+	fill(&l.MaxFrame, 32<<20)
+	fill(&l.GroupTail, 32<<20)
+	o.limits.Store(&l)
 }
 
 // ID is this relay's hop id.
@@ -134,6 +163,7 @@ func (o *Origin) sweep(now time.Time) {
 		t.mu.Unlock()
 		t.expire(cut)
 	}
+	o.trimShelves()
 }
 
 func (o *Origin) allTracks() []*track {
@@ -149,16 +179,17 @@ func (o *Origin) allTracks() []*track {
 // Subscribe asks for a track on behalf of a peer. It finds the best route that
 // does not lead through the peer, joins the track's upstream request or opens
 // it, and returns without waiting for the publisher: see [Subscription.Info].
-// The error is [ErrUnroutable].
+// Where the path's only route is lost the request waits for its return, no longer
+// than [Config.Linger]. The error is [ErrUnroutable].
 func (o *Origin) Subscribe(path Path, name string, peer Peer, options Options) (*Subscription, error) {
 	for {
 		t, fresh, err := o.track(path, name, peer)
 		if err != nil {
 			return nil, err
 		}
-		s := t.join(options)
-		if s != nil && fresh {
-			t.key.route.source().Pull(&Producer{track: t})
+		s := t.join(options, peer)
+		if fresh != nil {
+			fresh.pull()
 		}
 		if s != nil {
 			return s, nil
@@ -167,45 +198,46 @@ func (o *Origin) Subscribe(path Path, name string, peer Peer, options Options) (
 	}
 }
 
-// track returns the running request for a track, or a fresh one.
-func (o *Origin) track(path Path, name string, peer Peer) (t *track, fresh bool, err error) {
+// keyLocked names the request that serves a track to a peer whose best route is
+// route. Requests are shared by routes of the same content, unless the one that
+// is served leads through the peer.
+func (o *Origin) keyLocked(route *Announcement, path Path, name string, peer Peer) trackKey {
+	key := trackKey{content: route.content, path: path, name: name}
+	if t := o.tracks[key]; t != nil && !o.usableLocked(t.route, peer) {
+		key.content = content{route: route}
+	}
+	return key
+}
+
+// track returns the running request for a track, or a fresh one: then its source
+// is to be asked, unless it has still to return.
+func (o *Origin) track(path Path, name string, peer Peer) (t *track, fresh *Producer, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	route := o.coveringLocked(path, peer)
 	if route == nil {
-		return nil, false, ErrUnroutable
+		return nil, nil, ErrUnroutable
 	}
-	key := trackKey{route: route, path: path, name: name}
+	key := o.keyLocked(route, path, name, peer)
 	if t := o.tracks[key]; t != nil {
-		return t, false, nil
+		return t, nil, nil
 	}
-	t = newTrack(o, key)
+	t = newTrack(o, key, route)
 	o.tracks[key] = t
-	return t, true, nil
-}
-
-// join adds a subscriber; nil when the track has ended.
-func (t *track) join(options Options) *Subscription {
-	s := &Subscription{track: t, passive: options.Passive, options: options, open: make(map[*Reader]struct{})}
+	if route.lost() {
+		o.parkLocked(t)
+		return t, nil, nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.stopped {
-		return nil
-	}
-	if t.linger != nil {
-		t.linger.Stop()
-	}
-	t.subs[s] = struct{}{}
-	t.origin.stats.Subscriptions.Add(s.viewers())
-	s.beginLocked()
-	t.mergeLocked()
-	return s
+	return t, t.attemptLocked(route), nil
 }
 
 // forgetTrack makes the next subscriber of a track start a fresh request.
 func (o *Origin) forgetTrack(t *track) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.unpark(t)
 	if o.tracks[t.key] == t {
 		delete(o.tracks, t.key)
 	}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -28,20 +29,35 @@ type Preferences struct {
 
 // Producer is one upstream request for one track: what a [Source] fills.
 type Producer struct {
-	track *track
+	track  *track
+	source Source
+	done   chan struct{}
+
+	// guarded by track.mu
+	silence  *time.Timer // the source did not answer
+	accepted bool
+	over     bool
+	exact    bool   // the content has an epoch: group numbers never start anew
+	resumed  bool   // another source began the track, and no group has come from this one
+	from     uint64 // where that one ended, exclusive; 0: nowhere
+	behind   uint64 // how much below from this one may go on
 }
 
 // Path is the broadcast's, absolute.
-func (p *Producer) Path() Path { return p.track.key.path }
+func (p *Producer) Path() Path { return p.track.path }
 
 // Track is the track's name.
-func (p *Producer) Track() string { return p.track.key.name }
+func (p *Producer) Track() string { return p.track.name }
 
 // Preferences returns what the subscribers want now.
 func (p *Producer) Preferences() Preferences {
 	p.track.mu.Lock()
 	defer p.track.mu.Unlock()
-	return p.track.prefs
+	prefs := p.track.prefs
+	if p.from > 0 && prefs.Active {
+		p.resumeLocked(&prefs)
+	}
+	return prefs
 }
 
 // Changed returns a channel that the next change of Preferences closes. Take it
@@ -52,35 +68,73 @@ func (p *Producer) Changed() <-chan struct{} {
 	return p.track.changed
 }
 
-// Done is closed when the request is over: nobody wants the track any more, or
-// it was closed or failed.
-func (p *Producer) Done() <-chan struct{} { return p.track.done }
+// Done is closed when the request is over: nobody wants the track any more, it was
+// closed or failed, or another source has taken over.
+func (p *Producer) Done() <-chan struct{} { return p.done }
 
 // Accept says that the source has the track. Subscribers wait for it.
-func (p *Producer) Accept(info Info) { p.track.accept(info) }
+func (p *Producer) Accept(info Info) { p.track.accept(p, info) }
 
 // Begin says that the publisher's first group is number first: none below it will
 // come. It is not needed, but without it a viewer is told the number of the group
 // that came first, which one that it overtook may undercut.
-func (p *Producer) Begin(first uint64) { p.track.beginAt(first) }
+func (p *Producer) Begin(first uint64) { p.track.beginAt(p, first) }
 
 // Finish says that no group numbered end or higher will ever come. Groups below
 // it may still come.
-func (p *Producer) Finish(end uint64) { p.track.finish(end) }
+func (p *Producer) Finish(end uint64) { p.track.finish(p, end) }
 
 // Close says that no group will come any more. Without a Finish before, the
 // track ends after its latest group. Open groups go on until their writers end them.
-func (p *Producer) Close() { p.track.close() }
+func (p *Producer) Close() { p.track.close(p) }
 
-// Fail ends the track and its open groups: refused, reset, or the session lost.
-// After Close it aborts what is still open.
-func (p *Producer) Fail(err error) { p.track.fail(err) }
+// Fail ends the track and its open groups: refused or reset. After Close it aborts
+// what is still open.
+//
+// With [ErrSourceGone] the session is lost. A track that nobody was told anything
+// of is then asked of another source, and one whose content another route brings
+// too goes on there, at a group's boundary: at once, or when such a route comes
+// within [Config.Linger]. Its subscribers then notice a gap at most.
+func (p *Producer) Fail(err error) {
+	if errors.Is(err, ErrSourceGone) && p.track.resume(p) {
+		return
+	}
+	p.track.failed(p, err)
+}
 
 // Group begins a group. Errors: [ErrDuplicate] for a number that was used,
 // [ErrOld] for one far below the latest, [ErrClosed] when the request is over or
 // the number is at or above the end, [ErrNoCapacity].
 func (p *Producer) Group(sequence uint64, window Window) (*GroupWriter, error) {
-	return p.track.group(sequence, window)
+	return p.track.group(p, sequence, window)
+}
+
+// Datagram passes on a whole group of one frame that came as a datagram, to those
+// subscribers that take datagrams. payload belongs to the model from then on. It
+// is dropped before Accept.
+func (p *Producer) Datagram(sequence uint64, timestamp int64, payload []byte) {
+	p.track.datagram(p, Datagram{Sequence: sequence, Timestamp: timestamp, Payload: payload})
+}
+
+// pull asks the source. Without locks.
+func (p *Producer) pull() { p.source.Pull(p) }
+
+func (p *Producer) silent() {
+	p.track.mu.Lock()
+	pending := !p.accepted
+	p.track.mu.Unlock()
+	if pending {
+		p.Fail(ErrUpstreamTimeout)
+	}
+}
+
+// endLocked tells the source that it is wanted no more.
+func (p *Producer) endLocked() {
+	if !p.over {
+		p.over = true
+		p.silence.Stop()
+		close(p.done)
+	}
 }
 
 // mergeLocked computes the aggregate of what the subscribers want.
@@ -131,7 +185,7 @@ func (t *track) unused() {
 	}
 	empty := t.stopLocked()
 	t.mu.Unlock()
-	t.detach(empty)
+	t.detach(empty, true)
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {

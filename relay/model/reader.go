@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -16,29 +17,34 @@ type Frame struct {
 }
 
 // Reader gives one group to one subscriber: a cursor over the shared log. One
-// goroutine reads; Close, Cut and Err may be called from others.
+// goroutine reads; Close, Cut, AfterCut and Err may be called from others.
 type Reader struct {
 	group *group
 	sub   *Subscription // nil for a reader without a subscription
 
 	pos   atomic.Int64 // log offset of the first byte not taken; written by the reading goroutine
 	chunk *chunk       // holds pos, or ends there; nil before the first byte
-	block *block       // at or before frame
+	block *block       // at or before frame, or where Next has got to; nil before it is needed
 	frame uint64       // the next frame that NextFrame gives
 	start uint64       // the first frame it gives
-	whole uint64       // frames below it were taken, as far as Frames has counted
+	whole uint64       // frames below it were taken, when Frames was last asked
 	rest  int64        // payload bytes of the current frame that are not taken
-	bound uint64       // frames from this index on are not wanted; 0 = no bound
+	bound uint64       // frames from this index on are not wanted; 0 = no bound. Never changes once attached
 	last  int64        // log offset where frame bound-1 ends, once known
 	seek  bool         // pos has still to be moved to frame start
 
-	closing sync.Once
-	ended   chan struct{} // closed by cut and Close
-	err     error         // set before ended is closed
+	there         bool    // attached; guarded by group.mu
+	before, after *Reader // in the group's list; guarded by group.mu
+
+	over  atomic.Bool   // cut or closed
+	mu    sync.Mutex    // the rest; a leaf
+	ended chan struct{} // closed by cut and Close; nil until asked for
+	err   error         // set before over
+	calls []*func()     // those of AfterCut
 }
 
 func newReader(g *group, sub *Subscription) *Reader {
-	return &Reader{group: g, sub: sub, ended: make(chan struct{})}
+	return &Reader{group: g, sub: sub}
 }
 
 // Sequence is the group's number.
@@ -50,18 +56,27 @@ func (r *Reader) First() uint64 { return r.start }
 // Frames is how many frames the transport has taken whole so far. Only the
 // goroutine that reads may ask.
 func (r *Reader) Frames() int {
+	if pos := r.pos.Load(); !r.seek && pos > 0 {
+		r.advance(pos)
+		if r.block.start <= pos { // else what it needs was dropped, and it lags
+			r.whole = max(r.whole, r.block.below(pos, r.group.begun.Load()))
+		}
+	}
+	return int(r.whole - r.start)
+}
+
+// Unread is how many bytes are there that the transport has not taken.
+func (r *Reader) Unread() int64 {
+	return max(0, r.group.written.Load()-r.pos.Load())
+}
+
+// advance moves the reader's place in the index on, so that it does not hold what
+// is long behind it.
+func (r *Reader) advance(pos int64) {
 	if r.block == nil {
 		r.block = r.group.firstBlock()
 	}
-	begun, pos := r.group.begun.Load(), r.pos.Load()
-	for !r.seek && r.whole < begun {
-		b, f := r.block.find(r.whole)
-		if f.end > pos {
-			break
-		}
-		r.block, r.whole = b, r.whole+1
-	}
-	return int(r.whole - r.start)
+	r.block = r.block.reach(pos)
 }
 
 // Next waits for bytes and returns all that is committed and contiguous, in the
@@ -76,6 +91,9 @@ func (r *Reader) Frames() int {
 func (r *Reader) Next(ctx context.Context) ([]byte, error) {
 	if err := r.seekStart(ctx); err != nil {
 		return nil, err
+	}
+	if r.block != nil {
+		r.block = r.block.reach(r.pos.Load())
 	}
 	return r.bytes(ctx, noLimit)
 }
@@ -117,16 +135,47 @@ func (r *Reader) Taken(n int) {
 // Cut returns a channel that is closed when the reader was cut or closed: its
 // stream is then to be reset, even while a write is blocked. A group that the
 // publisher aborted does not cut its readers; they get the error from Next.
-func (r *Reader) Cut() <-chan struct{} { return r.ended }
+func (r *Reader) Cut() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return closed
+	}
+	if r.ended == nil {
+		r.ended = make(chan struct{})
+	}
+	return r.ended
+}
+
+// AfterCut arranges that f runs in a goroutine of its own when the reader is cut
+// or closed, at once if it was already. stop calls that off, and reports false
+// when f was started or stopped before: as [context.AfterFunc].
+func (r *Reader) AfterCut(f func()) (stop func() bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	call := &f
+	r.calls = append(r.calls, call)
+	return func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		before := len(r.calls)
+		r.calls = slices.DeleteFunc(r.calls, func(c *func()) bool { return c == call })
+		return len(r.calls) < before
+	}
+}
 
 // Err says why the reader was cut, and nil before.
 func (r *Reader) Err() error {
-	select {
-	case <-r.ended:
-		return r.err
-	default:
+	if !r.over.Load() {
 		return nil
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
 }
 
 // Close detaches the reader. The group's mark stays where it is.
@@ -140,20 +189,24 @@ func (r *Reader) Close() {
 	}
 }
 
-// lose cuts a reader that nobody closed. One that waits to be handed out is closed
-// at once: it would hold the group's bytes until its subscriber looks, if ever.
-func (r *Reader) lose(err error) {
-	r.cut(err)
-	if r.sub != nil && r.sub.discard(r) {
-		r.Close()
-	}
-}
+// lose cuts a reader that nobody closed.
+func (r *Reader) lose(err error) { r.cut(err) }
 
 func (r *Reader) cut(err error) {
-	r.closing.Do(func() {
-		r.err = err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return
+	}
+	r.err = err
+	r.over.Store(true)
+	if r.ended != nil {
 		close(r.ended)
-	})
+	}
+	for _, call := range r.calls {
+		go (*call)()
+	}
+	r.calls = nil
 }
 
 // move sets the cursor, and the group's mark with it.
@@ -167,12 +220,11 @@ func (r *Reader) seekStart(ctx context.Context) error {
 	if !r.seek {
 		return nil
 	}
-	f, err := r.entry(ctx, r.start)
-	if err != nil {
+	if _, err := r.entry(ctx, r.start); err != nil {
 		return err
 	}
 	r.seek = false
-	r.pos.Store(f.start) // the mark moves with the first byte taken, not by looking
+	r.pos.Store(r.block.begins(r.start)) // the mark moves with the first byte taken, not by looking
 	return nil
 }
 
@@ -250,24 +302,26 @@ func (r *Reader) slice(pos, end int64) ([]byte, error) {
 // committed is given before the group's end, and a cut reader gets nothing more.
 func (r *Reader) await(ctx context.Context, ready func() bool) error {
 	g := r.group
+	var wakened <-chan struct{}
 	for {
 		if err := r.Err(); err != nil {
 			return err
 		}
-		if ready() {
-			return nil
-		}
-		wakened := g.data.wait()
-		ended := g.ended.Load() // before the last look: nothing is committed after the end
+		ended := g.ended.Load() // before the look: nothing is committed after the end
 		if ready() {
 			return nil
 		}
 		if ended {
 			return r.ending()
 		}
+		if wakened == nil { // a look without a wait leaves nothing behind
+			wakened = g.data.wait()
+			continue
+		}
 		select {
 		case <-wakened:
-		case <-r.ended:
+			wakened = nil
+		case <-r.Cut():
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -199,13 +199,17 @@ func TestAFrameRunsAcrossChunksAndALengthAloneAllocatesNothing(t *testing.T) {
 
 func TestChunksFollowWhatArrived(t *testing.T) {
 	for _, c := range []struct{ logged, need, want int64 }{
-		{0, 20, 64},                   // a tiny group costs about its frame
+		{0, 6, 6},                     // a tiny group costs its frame
+		{6, 6, 6},                     // a small log doubles
+		{600, 70, 490},                // by seven frames of 70 bytes, at most 512
 		{0, 8204, 8204},               // one frame of 8 KiB, to the byte
 		{0, 1 << 20, 16 << 10},        // a declared length alone is not believed
 		{16 << 10, 1 << 20, 32 << 10}, // doubling
 		{1 << 20, 1 << 20, 64 << 10},  // never more than a write may pin
-		{80 << 10, 70, 10 << 10},      // small frames share chunks of an eighth of the log
-		{1 << 20, 70, 64 << 10},
+		{80 << 10, 70, 10_220},        // small frames share an eighth of the log: 146 of them
+		{1 << 20, 70, 65_520},         // 936 of them
+		{256 << 10, 8204, 24_612},     // three of them
+		{1 << 20, 64<<10 + 5, 64 << 10},
 	} {
 		if got := chunkSize(c.logged, c.need); got != c.want {
 			t.Errorf("with %d bytes logged and %d needed a chunk has %d, want %d", c.logged, c.need, got, c.want)

@@ -1,7 +1,9 @@
 package model
 
 import (
+	"bytes"
 	"slices"
+	"time"
 )
 
 // Route says that what lies at or below a path can be had from a source.
@@ -14,6 +16,13 @@ type Route struct {
 	// Warm and Cold are the costs of one more subscription now and with nothing
 	// running, the link's price included; at most 2^62-1.
 	Warm, Cold uint64
+	// Epoch names the content, where the protocol has such names (moq-lite-07): routes
+	// of an equal epoch carry the same groups, and a higher one replaces a lower one.
+	// Zero: none.
+	Epoch [16]byte
+	// HopIdentity is true where the protocol lets routes with an equal, non-zero first
+	// hop carry the same groups (moq-lite-05).
+	HopIdentity bool
 	// Source serves the route's tracks. Sources are compared with ==.
 	Source Source
 }
@@ -34,22 +43,54 @@ type Peer struct {
 	Source Source
 }
 
-// Announcement is a route while it stands.
+// content names what a route carries. Routes of one content bring the same groups.
+// Exactly one field is set: the last one where nothing proves that another route
+// brings the same.
+type content struct {
+	epoch [16]byte
+	hop   uint64
+	route *Announcement
+}
+
+// proven reports whether other routes may be of the same content.
+func (c content) proven() bool { return c.route == nil }
+
+// Announcement is a route while it stands, and for a while after it was lost.
 type Announcement struct {
 	origin *Origin
 	// guarded by origin.mu
-	route     Route
-	recency   uint64
-	withdrawn bool
+	route   Route
+	content content
+	recency uint64
+	over    bool          // withdrawn, or given up
+	gone    chan struct{} // not nil: the route is lost and its path lingers; closed when it is over
+	linger  *time.Timer   // ends that
 }
 
+// identify returns the content of the route.
+func (a *Announcement) identify() content {
+	r := &a.route
+	switch {
+	case r.Epoch != [16]byte{}:
+		return content{epoch: r.Epoch}
+	case r.HopIdentity && len(r.Hops) > 0 && r.Hops[0] != 0:
+		return content{hop: r.Hops[0]}
+	}
+	return content{route: a}
+}
+
+func (a *Announcement) lost() bool { return a.gone != nil }
+
 // Announce adds a route. A route whose chain holds this relay's own id is kept,
-// so that an update may make it usable, but never used.
+// so that an update may make it usable, but never used. Requests that wait for the
+// path's return go on here; those that another content of the path serves end where
+// this one replaces it.
 func (o *Origin) Announce(route Route) *Announcement {
+	var then aftermath
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.recency++
 	a := &Announcement{origin: o, route: route, recency: o.recency}
+	a.content = a.identify()
 	at := o.routes[route.Path]
 	if at == nil {
 		at = make(map[*Announcement]struct{})
@@ -57,47 +98,162 @@ func (o *Origin) Announce(route Route) *Announcement {
 		o.stats.Broadcasts.Add(1)
 	}
 	at[a] = struct{}{}
+	o.contents[a.content]++
 	o.stats.Routes.Add(1)
+	o.unparkLocked(a, &then)
+	for b := range at {
+		if b.lost() {
+			o.removeLocked(b, &then)
+		}
+	}
+	o.supersedeLocked(a, &then)
 	o.changedLocked(route.Path)
+	o.mu.Unlock()
+	then.run()
 	return a
 }
 
 // Update replaces the chain and the costs.
 func (a *Announcement) Update(hops []uint64, warm, cold uint64) {
 	o := a.origin
+	var then aftermath
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if a.withdrawn {
-		return
+	if !a.over && !a.lost() {
+		o.recency++
+		a.recency = o.recency
+		a.route.Hops, a.route.Warm, a.route.Cold = hops, warm, cold
+		before := a.content
+		a.content = a.identify()
+		o.contents[a.content]++
+		o.releaseLocked(before, &then)
+		o.unparkLocked(a, &then)
+		o.changedLocked(a.route.Path)
 	}
-	o.recency++
-	a.recency = o.recency
-	a.route.Hops, a.route.Warm, a.route.Cold = hops, warm, cold
-	o.changedLocked(a.route.Path)
+	o.mu.Unlock()
+	then.run()
 }
 
-// Withdraw removes the route. Subscriptions that run under it go on until their
-// source ends them.
+// Withdraw removes the route: its source says that it is over. Subscriptions that
+// run under it go on until their source ends them.
 func (a *Announcement) Withdraw() {
 	o := a.origin
+	var then aftermath
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if a.withdrawn {
-		return
+	if !a.over {
+		o.removeLocked(a, &then)
+		o.changedLocked(a.route.Path)
 	}
-	a.withdrawn = true
+	o.mu.Unlock()
+	then.run()
+}
+
+// Lose removes the route because its source is gone without a word. Where it was
+// the last one of its path the path stays announced for [Config.Linger]: requests
+// for it wait that long for a new route, which may come from the same peer.
+func (a *Announcement) Lose() {
+	o := a.origin
+	var then aftermath
+	o.mu.Lock()
+	switch {
+	case a.over || a.lost():
+	case o.hasOtherLocked(a):
+		o.removeLocked(a, &then)
+		o.changedLocked(a.route.Path)
+	default:
+		a.gone = make(chan struct{})
+		a.linger = time.AfterFunc(o.cfg.Linger, a.Withdraw)
+		o.stats.Routes.Add(-1)
+	}
+	o.mu.Unlock()
+	then.run()
+}
+
+func (o *Origin) hasOtherLocked(a *Announcement) bool {
+	for b := range o.routes[a.route.Path] {
+		if b != a && !b.lost() {
+			return true
+		}
+	}
+	return false
+}
+
+// removeLocked takes a route out of the books.
+func (o *Origin) removeLocked(a *Announcement, then *aftermath) {
+	a.over = true
 	path := a.route.Path
 	delete(o.routes[path], a)
 	if len(o.routes[path]) == 0 {
 		delete(o.routes, path)
 		o.stats.Broadcasts.Add(-1)
 	}
-	o.stats.Routes.Add(-1)
-	o.changedLocked(path)
+	if a.lost() {
+		a.linger.Stop()
+		close(a.gone)
+	} else {
+		o.stats.Routes.Add(-1)
+	}
+	for t := range o.parked {
+		if t.route == a {
+			then.fail(t)
+		}
+	}
+	o.releaseLocked(a.content, then)
+	if c := (content{route: a}); c != a.content {
+		then.shelves = append(then.shelves, o.clearShelvesLocked(c)...)
+	}
 }
 
-// source needs no lock: it never changes.
-func (a *Announcement) source() Source { return a.route.Source }
+// releaseLocked counts one route less of a content. With the last one nobody may
+// have its groups any more.
+func (o *Origin) releaseLocked(c content, then *aftermath) {
+	o.contents[c]--
+	if o.contents[c] == 0 {
+		delete(o.contents, c)
+		then.shelves = append(then.shelves, o.clearShelvesLocked(c)...)
+	}
+}
+
+// supersedeLocked ends what other routes of exactly the same path serve, where a
+// is better and certainly brings something else: another publisher has taken the
+// path, or the same one has returned while its dead session is still counted.
+func (o *Origin) supersedeLocked(a *Announcement, then *aftermath) {
+	if o.bestLocked(a.route.Path, Peer{}) != a {
+		return
+	}
+	for _, t := range o.tracks {
+		b := t.route
+		if b == a || b.lost() || b.route.Path != a.route.Path || b.content == a.content {
+			continue
+		}
+		if a.content.proven() && b.content.proven() || a.direct() && b.direct() {
+			o.moveLocked(t, a, then)
+		}
+	}
+}
+
+// direct reports whether the route came from the publisher itself.
+func (a *Announcement) direct() bool { return len(a.route.Hops) == 1 }
+
+// aftermath is what is to be done once origin.mu is free.
+type aftermath struct {
+	pulls   []*Producer
+	failed  []*track
+	shelves []*shelf
+}
+
+func (x *aftermath) fail(t *track) { x.failed = append(x.failed, t) }
+
+func (x *aftermath) run() {
+	for _, t := range x.failed {
+		t.fail(t.loss())
+	}
+	for _, s := range x.shelves {
+		s.clear()
+	}
+	for _, p := range x.pulls {
+		p.pull()
+	}
+}
 
 // usableLocked reports whether the route may be shown to, and served for, a peer.
 func (o *Origin) usableLocked(a *Announcement, peer Peer) bool {
@@ -122,19 +278,29 @@ func (o *Origin) bestLocked(path Path, peer Peer) *Announcement {
 	return best
 }
 
-// coveringLocked is the best usable route for a path: the most specific one first.
+// coveringLocked is the best usable route for a path: the most specific one first,
+// and one that is lost only where there is no other.
 func (o *Origin) coveringLocked(path Path, peer Peer) *Announcement {
+	var lost *Announcement
 	for ok := true; ok; path, ok = path.parent() {
-		if best := o.bestLocked(path, peer); best != nil {
+		best := o.bestLocked(path, peer)
+		if best != nil && !best.lost() {
 			return best
 		}
+		if lost == nil {
+			lost = best
+		}
 	}
-	return nil
+	return lost
 }
 
-// better ranks routes: without unknown hops, warm cost, cold cost, length, recency.
+// better ranks routes: the higher epoch, without unknown hops, warm cost, cold
+// cost, length, recency.
 func better(a, b *Announcement) bool {
 	x, y := &a.route, &b.route
+	if order := bytes.Compare(x.Epoch[:], y.Epoch[:]); order != 0 {
+		return order > 0
+	}
 	if xu, yu := slices.Contains(x.Hops, 0), slices.Contains(y.Hops, 0); xu != yu {
 		return yu
 	}
@@ -150,14 +316,16 @@ func better(a, b *Announcement) bool {
 }
 
 // Routes returns every route that is announced now, in the order of paths, for a
-// person to look at.
+// person to look at. Those that are lost are left out.
 func (o *Origin) Routes() []Route {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	out := make([]Route, 0, len(o.routes))
 	for _, path := range sortedKeys(o.routes) {
 		for a := range o.routes[path] {
-			out = append(out, a.route)
+			if !a.lost() {
+				out = append(out, a.route)
+			}
 		}
 	}
 	return out

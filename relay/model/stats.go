@@ -14,6 +14,7 @@ type Stats struct {
 	Subscriptions atomic.Int64 // gauge: those that want groups
 
 	Groups       atomic.Int64 // groups that began
+	OpenGroups   atomic.Int64 // gauge: those whose end has not come
 	CachedGroups atomic.Int64 // gauge
 	BufferBytes  atomic.Int64 // gauge: chunks of groups that the cache or a reader holds
 

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"maps"
@@ -43,6 +42,8 @@ type Options struct {
 	// it ends nothing, and it may be raised.
 	End    uint64
 	HasEnd bool
+	// Expiry says how MaxLatency is measured.
+	Expiry Expiry
 	// FrameStart is the first frame wanted of the group Start.Group.
 	FrameStart uint64
 	// FrameEnd is the last frame wanted of the group End, inclusive, if HasFrameEnd.
@@ -51,25 +52,51 @@ type Options struct {
 	// Passive is demand without groups: the track is requested upstream, its Info
 	// can be had, no group is given.
 	Passive bool
+	// Datagrams takes the track's datagrams; nil: they are not wanted.
+	Datagrams *DatagramQueue
 }
+
+// Expiry says how the age of a group is measured against [Options.MaxLatency]
+// (moq-lite, expiration).
+type Expiry int
+
+const (
+	// ExpireByTimestamp counts from the first timestamp of the group behind it to
+	// the newest of the latest one (moq-lite-06). Timestamps that go back count as
+	// none: then it is the arrival.
+	ExpireByTimestamp Expiry = iota
+	// ExpireByEither counts from the first frame of the group to that of the latest
+	// one, by timestamps or by arrival, whichever is longer (moq-lite-05).
+	ExpireByEither
+	// ExpireByArrival is that by arrival alone (moq-lite-03 and -04).
+	ExpireByArrival
+)
 
 // Subscription is one subscriber's share of a track.
 type Subscription struct {
 	track   *track
 	passive bool // Options.Passive at the start, which never changes
 
+	peer   Peer
 	notify wake // something to look at
 
 	// guarded by track.mu
 	options Options
 	floor   uint64 // no group below it is given
-	lowest  uint64 // lowest group given so far; valid if started
+	lowest  uint64 // lowest group offered so far; valid if started
 	started bool
-	beyond  map[uint64]struct{}  // groups above the End of their time; those that are held
-	waiting []*Reader            // attached, not handed out; by number
-	open    map[*Reader]struct{} // handed out, not closed
-	closed  bool
+	beyond  map[uint64]struct{} // groups above the End of their time; those that are held
+	// Groups that are to be given, by number: a subscriber that takes none of them
+	// costs eight bytes for each. Those that speak can be given now.
+	speaking, silent []uint64
+	open             map[*Reader]struct{} // handed out, not closed
+	closed           bool
+	heard            uint64 // track.mute when silent was last looked through
+	skipped          Skipped
 }
+
+// Skipped is what became too old before it was taken.
+type Skipped struct{ Groups, Bytes int64 }
 
 // Info waits for the upstream's answer. It fails with the track's error:
 // [ErrNotFound], [ErrUpstreamTimeout], [ErrSourceGone], an [AbortError] with the
@@ -98,69 +125,164 @@ func (s *Subscription) Info(ctx context.Context) (Info, error) {
 // error when it failed, [ErrClosed] after Close, or the context's cause.
 func (s *Subscription) Next(ctx context.Context) (*Reader, error) {
 	for {
-		wakened := s.notify.wait()
-		if r, err := s.take(); r != nil || err != nil {
-			return r, err
+		if err := s.Await(ctx); err != nil {
+			return nil, err
 		}
-		select {
-		case <-wakened:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if r := s.Take(); r != nil {
+			return r, nil
 		}
 	}
 }
 
-// take hands out a waiting reader, or says why none will come.
-func (s *Subscription) take() (*Reader, error) {
+// Await waits until a group can be taken. Errors are those of [Subscription.Next].
+func (s *Subscription) Await(ctx context.Context) error {
+	for {
+		mine, spoken := s.notify.wait(), s.track.spoken.wait()
+		if ready, err := s.ready(); ready || err != nil {
+			return err
+		}
+		select {
+		case <-mine:
+		case <-spoken:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// ready reports whether a group can be taken, or says why none will come.
+func (s *Subscription) ready() (bool, error) {
 	t := s.track
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.closed {
-		return nil, ErrClosed
-	}
-	for {
-		r := s.popLocked()
-		if r == nil {
-			break
-		}
-		if r.Err() == nil { // what expired while it waited is skipped
-			s.open[r] = struct{}{}
-			return r, nil
-		}
-		if r.group.detach(r) && !r.group.latest {
-			r.group.end(ErrExpired)
-		}
-	}
+	s.listenLocked()
 	switch {
-	case len(s.waiting) > 0: // their writers will end them
+	case s.closed:
+		return false, ErrClosed
+	case len(s.speaking) > 0:
+		return true, nil
+	case len(s.silent) > 0: // their writers will end them
 	case t.err != nil:
-		return nil, t.err
+		return false, t.err
 	case t.complete:
-		return nil, io.EOF
+		return false, io.EOF
 	}
-	return nil, nil
+	return false, nil
 }
 
-// popLocked removes the reader that is due, of those with something to say: by
-// number, newest or oldest first; nil when there is none.
-func (s *Subscription) popLocked() *Reader {
-	for i := range s.waiting {
-		if !s.options.Ordered {
-			i = len(s.waiting) - 1 - i
+// Take returns the reader of a group that waits, without waiting itself: the
+// newest, or the oldest when Options.Ordered is set; nil when there is none. A
+// session that has to wait for the peer's credit thus chooses behind the wait.
+func (s *Subscription) Take() *Reader {
+	t := s.track
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.listenLocked()
+	for !s.closed && len(s.speaking) > 0 {
+		i := len(s.speaking) - 1
+		if s.options.Ordered {
+			i = 0
 		}
-		if r := s.waiting[i]; r.group.speaks() {
-			s.waiting = slices.Delete(s.waiting, i, i+1)
+		g := t.groups[s.speaking[i]]
+		s.speaking = slices.Delete(s.speaking, i, i+1)
+		if r := s.openLocked(g); r != nil {
 			return r
 		}
 	}
 	return nil
 }
 
-// placeLocked finds where a group's reader waits, or would.
-func (s *Subscription) placeLocked(sequence uint64) (int, bool) {
-	return slices.BinarySearchFunc(s.waiting, sequence, func(r *Reader, sequence uint64) int {
-		return cmp.Compare(r.group.sequence, sequence)
-	})
+// openLocked makes the reader of a group that waited; nil where it has gone, or
+// become too old, or where its front has gone: a late joiner begins with the next.
+func (s *Subscription) openLocked(g *group) *Reader {
+	if g == nil {
+		return nil
+	}
+	if s.track.staleLocked(g, &s.options) {
+		s.skipLocked(g)
+		return nil
+	}
+	r := newReader(g, s)
+	if s.options.HasEnd && s.options.HasFrameEnd && g.sequence == s.options.End {
+		r.bound = s.options.FrameEnd + 1
+	}
+	from := s.fromLocked(g)
+	if g.attach(r, from) != nil && (from == 0 || g.attach(r, 0) != nil) {
+		s.releaseLocked(g)
+		return nil
+	}
+	g.unexpect()
+	s.open[r] = struct{}{}
+	return r
+}
+
+// fromLocked is the first frame wanted of a group.
+func (s *Subscription) fromLocked(g *group) uint64 {
+	if s.options.Start.Mode != StartLatest && g.sequence == s.options.Start.Group {
+		return s.options.FrameStart
+	}
+	return 0
+}
+
+// skipLocked counts a group that became too old while it waited.
+func (s *Subscription) skipLocked(g *group) {
+	s.skipped.Groups++
+	s.skipped.Bytes += g.written.Load()
+	s.track.origin.stats.ReadersExpired.Add(1)
+	s.releaseLocked(g)
+}
+
+// releaseLocked says that the group is waited for no more. One that nobody reads
+// and that is not the latest is wanted by nobody.
+func (s *Subscription) releaseLocked(g *group) {
+	if g.unexpect() && !g.latest {
+		g.end(ErrExpired)
+	}
+}
+
+// Skipped returns what became too old before it was taken, so far.
+func (s *Subscription) Skipped() Skipped {
+	s.track.mu.Lock()
+	defer s.track.mu.Unlock()
+	return s.skipped
+}
+
+// listenLocked sorts out the silent groups: those that have ended without a frame
+// can be given, and those that the cache has dropped never will.
+func (s *Subscription) listenLocked() {
+	ended := s.track.mute.Load()
+	if s.heard == ended {
+		return
+	}
+	s.heard = ended
+	kept := s.silent[:0]
+	for _, sequence := range s.silent {
+		switch g := s.track.groups[sequence]; {
+		case g == nil:
+		case g.speaks():
+			s.speaking = insert(s.speaking, sequence)
+		default:
+			kept = append(kept, sequence)
+		}
+	}
+	s.silent = kept
+}
+
+// spokeLocked notes that a group has its first frame.
+func (s *Subscription) spokeLocked(sequence uint64) {
+	if i, found := slices.BinarySearch(s.silent, sequence); found {
+		s.silent = slices.Delete(s.silent, i, i+1)
+		s.speaking = insert(s.speaking, sequence)
+	}
+}
+
+// insert puts a number in its place, once.
+func insert(sorted []uint64, sequence uint64) []uint64 {
+	i, found := slices.BinarySearch(sorted, sequence)
+	if found {
+		return sorted
+	}
+	return slices.Insert(sorted, i, sequence)
 }
 
 // First returns the lowest group that will be given, once a group was there: the
@@ -231,11 +353,13 @@ func (s *Subscription) Close() {
 		return
 	}
 	s.closed = true
-	readers := s.waiting
-	for r := range s.open {
-		readers = append(readers, r)
+	readers := slices.Collect(maps.Keys(s.open))
+	for _, sequence := range slices.Concat(s.speaking, s.silent) {
+		if g := t.groups[sequence]; g != nil {
+			s.releaseLocked(g)
+		}
 	}
-	s.waiting, s.open = nil, nil
+	s.speaking, s.silent, s.open = nil, nil, nil
 	delete(t.subs, s)
 	t.origin.stats.Subscriptions.Add(-s.viewers())
 	empty := len(t.subs) == 0
@@ -249,22 +373,15 @@ func (s *Subscription) Close() {
 		r.Close()
 	}
 	if empty && stopped {
-		t.dropAll()
+		t.settle()
 	}
 	s.notify.broadcast()
 }
 
-// discard removes a reader that waits to be handed out. It reports false when
-// this one does not.
-func (s *Subscription) discard(r *Reader) bool {
+func (s *Subscription) isClosed() bool {
 	s.track.mu.Lock()
 	defer s.track.mu.Unlock()
-	i, found := s.placeLocked(r.group.sequence)
-	if !found || s.waiting[i] != r {
-		return false
-	}
-	s.waiting = slices.Delete(s.waiting, i, i+1)
-	return true
+	return s.closed
 }
 
 // forget removes a closed reader.
@@ -315,68 +432,81 @@ func (s *Subscription) passLocked(g *group) {
 	}
 }
 
-// offerLocked attaches a reader to a group that the subscription wants.
+// offerLocked lets a group that the subscription wants wait for it.
 func (s *Subscription) offerLocked(g *group) {
 	if s.options.HasEnd && g.sequence > s.options.End {
 		s.passLocked(g)
 		return
 	}
-	if s.closed || !s.wantsLocked(g) {
+	if s.closed || !s.wantsLocked(g) || !g.holds(s.fromLocked(g)) {
 		return
-	}
-	r := newReader(g, s)
-	from := uint64(0)
-	if s.options.Start.Mode != StartLatest && g.sequence == s.options.Start.Group {
-		from = s.options.FrameStart
-	}
-	if s.options.HasEnd && s.options.HasFrameEnd && g.sequence == s.options.End {
-		r.bound = s.options.FrameEnd + 1
-	}
-	if g.attach(r, from) != nil && (from == 0 || g.attach(r, 0) != nil) {
-		return // its front is gone: a late joiner begins with the next group
 	}
 	if !s.started || g.sequence < s.lowest {
 		s.lowest, s.started = g.sequence, true
 	}
-	i, _ := s.placeLocked(g.sequence)
-	s.waiting = slices.Insert(s.waiting, i, r)
-	if g.speaks() {
-		s.notify.broadcast()
+	g.expect()
+	if !g.speaks() {
+		s.silent = insert(s.silent, g.sequence)
+		return
 	}
+	s.speaking = insert(s.speaking, g.sequence)
+	s.notify.broadcast()
 }
 
 func (s *Subscription) wantsLocked(g *group) bool {
-	if s.options.Passive || g.sequence < s.floor {
-		return false
-	}
-	return !s.track.staleLocked(g, s.options.MaxLatency)
+	return s.inRangeLocked(g.sequence) && !s.track.staleLocked(g, &s.options)
+}
+
+// inRangeLocked reports whether a number is between the subscription's bounds.
+func (s *Subscription) inRangeLocked(sequence uint64) bool {
+	return !s.options.Passive && sequence >= s.floor && (!s.options.HasEnd || sequence <= s.options.End)
 }
 
 const (
-	// mostWaiting is how many groups may wait to be handed out: each costs a reader.
-	// A subscriber that is further behind goes on without the oldest.
+	// mostWaiting is how many groups may wait to be taken. A subscriber that is
+	// further behind goes on without the oldest.
 	mostWaiting = 1024
 	// youngEnough is after how many waiting groups that are not stale the younger
 	// ones are taken not to be either. It is not one because groups overtake each other.
 	youngEnough = 3
 )
 
-// expiredLocked finds the readers whose group has become too old, without a look
-// at each: a peer may have many subscriptions in which many groups wait.
+// expiredLocked skips the waiting groups that have become too old, and returns
+// the readers of those that were handed out.
 func (s *Subscription) expiredLocked() []*Reader {
+	s.speaking = s.pruneLocked(s.speaking)
+	s.silent = s.pruneLocked(s.silent)
 	var cut []*Reader
-	young := 0
-	for i, r := range s.waiting {
-		if s.track.staleLocked(r.group, s.options.MaxLatency) || i < len(s.waiting)-mostWaiting {
-			cut = append(cut, r)
-		} else if young++; young == youngEnough {
-			break
-		}
-	}
 	for r := range s.open {
-		if s.track.staleLocked(r.group, s.options.MaxLatency) {
+		if s.track.staleLocked(r.group, &s.options) {
 			cut = append(cut, r)
 		}
 	}
 	return cut
+}
+
+// pruneLocked removes the groups that are gone or too old, without a look at each:
+// a peer may have many subscriptions in which many groups wait.
+func (s *Subscription) pruneLocked(waiting []uint64) []uint64 {
+	young, removed := 0, 0
+	for i, sequence := range waiting {
+		g := s.track.groups[sequence]
+		switch {
+		case g == nil:
+			removed++
+		case i < len(waiting)-mostWaiting, s.track.staleLocked(g, &s.options):
+			s.skipLocked(g)
+			removed++
+		default:
+			waiting[young] = sequence
+			young++
+		}
+		if young == youngEnough {
+			break
+		}
+	}
+	if removed == 0 {
+		return waiting
+	}
+	return slices.Delete(waiting, young, young+removed)
 }

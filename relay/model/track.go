@@ -28,15 +28,24 @@ type Info struct {
 // from a late group.
 const rememberedGroups = 1024
 
-// track is one upstream request and what came of it.
+// track is one upstream request and what came of it. Where a source is lost and
+// another one brings the same content the request goes on with that one.
 type track struct {
 	origin *Origin
-	key    trackKey
+	path   Path
+	name   string
+	key    trackKey      // guarded by origin.mu
+	route  *Announcement // that it is asked of, or that is to return; guarded by origin.mu
 
-	maxAge atomic.Int64 // retention of groups that are not the latest, time.Duration
+	maxAge atomic.Int64  // retention of groups that are not the latest, time.Duration
+	spoken wake          // a group has its first frame or its end, or the track has
+	mute   atomic.Uint64 // groups that ended without a frame
 
-	mu       sync.Mutex // order: after origin.mu, before group.mu
+	mu       sync.Mutex // order: after origin.mu and shelf.mu, before group.mu
+	producer *Producer  // who may write; nil while the source has still to return
+	tried    []Source   // lost since the last answer
 	groups   map[uint64]*group
+	shelf    *shelf              // where its groups are asked for; nil while nobody does
 	seen     map[uint64]struct{} // numbers used, above latest - rememberedGroups
 	order    []*group            // those with a frame, by number
 	latest   *group
@@ -51,31 +60,31 @@ type track struct {
 	ended    chan struct{} // closed when hasEnd or failed
 	complete bool          // no group will come any more
 	err      error         // why the track failed
-	done     chan struct{} // closed when nobody wants it or it is complete or failed
-	stopped  bool
+	stopped  bool          // nobody wants it, or it is complete or failed
+	highest  uint64        // number of any group; valid if any
+	any      bool
+	retired  bool // what is whole of it may be fetched
 
 	prefs   Preferences
 	changed chan struct{}
-	silence *time.Timer // upstream did not answer
 	linger  *time.Timer // the last subscriber left
 }
 
 type trackKey struct {
-	route *Announcement
-	path  Path
-	name  string
+	content content
+	path    Path
+	name    string
 }
 
-func newTrack(o *Origin, key trackKey) *track {
+func newTrack(o *Origin, key trackKey, route *Announcement) *track {
 	t := &track{
-		origin: o, key: key,
+		origin: o, key: key, path: key.path, name: key.name, route: route,
 		groups: make(map[uint64]*group), seen: make(map[uint64]struct{}),
 		subs:     make(map[*Subscription]struct{}),
-		answered: make(chan struct{}), ended: make(chan struct{}), done: make(chan struct{}),
+		answered: make(chan struct{}), ended: make(chan struct{}),
 		changed: make(chan struct{}),
 	}
 	t.maxAge.Store(int64(defaultMaxAge))
-	t.silence = time.AfterFunc(o.cfg.UpstreamTimeout, t.silent)
 	o.stats.Tracks.Add(1)
 	return t
 }
@@ -86,43 +95,69 @@ func (t *track) retention() time.Duration {
 	return max(time.Duration(t.maxAge.Load()), sweepInterval)
 }
 
-func (t *track) silent() {
-	t.mu.Lock()
-	pending := !t.accepted
-	t.mu.Unlock()
-	if pending {
-		t.fail(ErrUpstreamTimeout)
-	}
-}
-
 // accept records the publisher's answer.
-func (t *track) accept(info Info) {
+func (t *track) accept(p *Producer, info Info) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.accepted || t.stopped {
+	if t.producer != p || p.accepted || t.stopped {
+		t.mu.Unlock()
+		return
+	}
+	p.accepted = true
+	p.silence.Stop()
+	t.tried = nil
+	if t.accepted {
+		same := t.info == info
+		t.mu.Unlock()
+		if !same {
+			t.renew()
+		}
 		return
 	}
 	t.accepted, t.info = true, info
 	t.maxAge.Store(int64(info.MaxAge))
-	t.silence.Stop()
 	close(t.answered)
 	t.mergeLocked()
+	t.mu.Unlock()
 }
 
 // beginAt records the publisher's first group.
-func (t *track) beginAt(first uint64) {
+func (t *track) beginAt(p *Producer, first uint64) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.hasBegin {
+	renewed := t.producer == p && p.renewsLocked(first)
+	if !t.hasBegin && t.producer == p {
 		t.begin, t.hasBegin = first, true
+	}
+	t.mu.Unlock()
+	if renewed {
+		t.renew()
 	}
 }
 
-// finish records the exclusive end of the track.
-func (t *track) finish(end uint64) {
+// join adds a subscriber; nil when the track has ended.
+func (t *track) join(options Options, peer Peer) *Subscription {
+	s := &Subscription{track: t, passive: options.Passive, options: options, peer: peer, open: make(map[*Reader]struct{})}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.finishLocked(end)
+	if t.stopped {
+		return nil
+	}
+	if t.linger != nil {
+		t.linger.Stop()
+	}
+	t.subs[s] = struct{}{}
+	t.origin.stats.Subscriptions.Add(s.viewers())
+	s.beginLocked()
+	t.mergeLocked()
+	return s
+}
+
+// finish records the exclusive end of the track.
+func (t *track) finish(p *Producer, end uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.producer == p {
+		t.finishLocked(end)
+	}
 }
 
 func (t *track) finishLocked(end uint64) {
@@ -135,9 +170,13 @@ func (t *track) finishLocked(end uint64) {
 }
 
 // close says that no group will come any more.
-func (t *track) close() {
+func (t *track) close(p *Producer) {
 	t.mu.Lock()
-	if !t.accepted && t.err == nil { // ended without an answer
+	if t.producer != p {
+		t.mu.Unlock()
+		return
+	}
+	if !p.accepted && t.err == nil { // ended without an answer
 		t.mu.Unlock()
 		t.fail(ErrNotFound)
 		return
@@ -151,7 +190,17 @@ func (t *track) close() {
 	t.notifyLocked()
 	empty := t.stopLocked()
 	t.mu.Unlock()
-	t.detach(empty)
+	t.detach(empty, true)
+}
+
+// failed ends the track where p is still the one that serves it.
+func (t *track) failed(p *Producer, err error) {
+	t.mu.Lock()
+	current := t.producer == p
+	t.mu.Unlock()
+	if current {
+		t.fail(err)
+	}
 }
 
 // fail ends the track and everything that is open of it.
@@ -175,7 +224,7 @@ func (t *track) fail(err error) {
 	for _, g := range open {
 		g.end(err)
 	}
-	t.detach(empty)
+	t.detach(empty, false)
 }
 
 func (t *track) openLocked() []*group {
@@ -195,32 +244,62 @@ func (t *track) allEndedLocked() bool { return len(t.openLocked()) == 0 }
 func (t *track) stopLocked() (empty bool) {
 	if !t.stopped {
 		t.stopped = true
-		t.silence.Stop()
-		close(t.done)
+		if t.producer != nil {
+			t.producer.endLocked()
+		}
 		t.origin.stats.Tracks.Add(-1)
 	}
 	return len(t.subs) == 0
 }
 
 // detach takes a stopped track out of the origin, so that the next subscriber
-// starts a fresh request, and drops its groups when nobody reads them.
-func (t *track) detach(empty bool) {
+// starts a fresh request. What is whole of it may still be fetched if keep is set;
+// the rest is dropped when nobody reads it.
+func (t *track) detach(empty, keep bool) {
 	t.origin.forgetTrack(t)
+	if keep {
+		t.origin.retire(t)
+	}
 	if empty {
+		t.settle()
+	}
+}
+
+// settle drops what nobody may have of a stopped track without subscribers.
+func (t *track) settle() {
+	t.mu.Lock()
+	retired := t.retired
+	t.mu.Unlock()
+	if retired {
+		t.dropUnless((*group).complete)
+	} else {
 		t.dropAll()
 	}
 }
 
 // dropAll drops all groups of a track that nobody reads.
-func (t *track) dropAll() {
+func (t *track) dropAll() { t.dropUnless(func(*group) bool { return false }) }
+
+// dropUnless drops the groups of a track that nobody reads, but for those to be kept.
+func (t *track) dropUnless(kept func(*group) bool) {
 	t.mu.Lock()
-	groups := t.groups
-	t.groups, t.order, t.latest = make(map[uint64]*group), nil, nil
+	var groups []*group
+	for _, g := range t.groups {
+		if !kept(g) {
+			groups = append(groups, g)
+			t.removeLocked(g)
+		}
+	}
+	if t.latest != nil { // what is left is live no more
+		t.latest.latest = false
+		t.origin.cache.demote(t.latest)
+		t.latest = nil
+	}
 	t.mu.Unlock()
 	for _, g := range groups {
 		t.origin.cache.remove(g)
 		g.end(ErrCancelled)
-		g.cutReaders(ErrCancelled, func(*Reader) bool { return true })
+		g.cutReaders(ErrCancelled)
 	}
 }
 
@@ -228,6 +307,10 @@ func (t *track) dropAll() {
 func (t *track) drop(g *group) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.removeLocked(g)
+}
+
+func (t *track) removeLocked(g *group) {
 	if t.groups[g.sequence] == g {
 		delete(t.groups, g.sequence)
 		if i, found := t.placeLocked(g.sequence); found {
@@ -240,10 +323,15 @@ func (t *track) drop(g *group) {
 }
 
 // group creates a group and offers it to the subscriptions.
-func (t *track) group(sequence uint64, window Window) (*GroupWriter, error) {
+func (t *track) group(p *Producer, sequence uint64, window Window) (*GroupWriter, error) {
 	now := time.Now()
 	t.mu.Lock()
-	if err := t.admitLocked(sequence); err != nil {
+	if t.producer == p && p.renewsLocked(sequence) {
+		t.mu.Unlock()
+		t.renew()
+		return nil, ErrClosed
+	}
+	if err := t.admitLocked(p, sequence); err != nil {
 		t.mu.Unlock()
 		return nil, err
 	}
@@ -267,17 +355,20 @@ func (t *track) group(sequence uint64, window Window) (*GroupWriter, error) {
 	if g.latest && older != nil && older.abandoned() {
 		older.end(ErrExpired)
 	}
+	shelf := t.shelf
 	t.mu.Unlock()
-	if !t.origin.cache.charge(g, 0) {
-		t.origin.cache.evict(g, ErrNoCapacity)
-		return nil, ErrNoCapacity
+	if shelf != nil {
+		shelf.arrived(sequence)
+	}
+	if err := t.origin.cache.open(g); err != nil {
+		return nil, err
 	}
 	return &GroupWriter{group: g, window: window}, nil
 }
 
-func (t *track) admitLocked(sequence uint64) error {
+func (t *track) admitLocked(p *Producer, sequence uint64) error {
 	switch {
-	case t.err != nil || t.complete || t.stopped:
+	case t.producer != p, t.err != nil || t.complete || t.stopped:
 		return ErrClosed
 	case t.hasEnd && sequence >= t.end:
 		return ErrClosed
@@ -293,6 +384,9 @@ func (t *track) admitLocked(sequence uint64) error {
 
 func (t *track) rememberLocked(sequence uint64) {
 	t.seen[sequence] = struct{}{}
+	if !t.any || sequence > t.highest {
+		t.highest, t.any = sequence, true
+	}
 	if len(t.seen) <= 2*rememberedGroups || t.latest == nil {
 		return
 	}
@@ -311,9 +405,12 @@ func (t *track) groupBegan(g *group, timestamp int64) {
 	if t.groups[g.sequence] == g {
 		t.orderLocked(g)
 	}
+	for sub := range t.subs {
+		sub.spokeLocked(g.sequence)
+	}
 	cut := t.expiredLocked()
 	t.mu.Unlock()
-	g.announce()
+	t.spoken.broadcast()
 	t.expire(cut)
 }
 
@@ -369,28 +466,48 @@ func (t *track) successorLocked(g *group) (next, live *group) {
 	return t.order[i], t.order[len(t.order)-1]
 }
 
-// staleLocked reports whether a group is past maxLatency: the group after it
-// began at least that long before the newest frame, by timestamps or by arrival,
-// whichever is longer. The latest group with a frame is never stale
-// (draft-lcurley-moq-lite-06, expiration).
-func (t *track) staleLocked(g *group, maxLatency time.Duration) bool {
+// staleLocked reports whether a group is too old for a subscriber. The latest
+// group with a frame never is, and none is before a later one has a frame.
+func (t *track) staleLocked(g *group, o *Options) bool {
 	next, live := t.successorLocked(g)
 	if next == nil {
 		return false
 	}
-	age := live.arrived.Sub(next.arrived)
-	if t.accepted && !t.info.Invented {
-		units := live.newest.Load() - next.opening
-		if span := time.Duration(float64(units) / float64(t.info.Timescale) * float64(time.Second)); span > age {
-			age = span
-		}
+	if o.MaxLatency <= 0 {
+		return true
 	}
-	return age >= maxLatency
+	switch o.Expiry {
+	case ExpireByArrival:
+		return t.arrivalAge(g, next, live) > o.MaxLatency
+	case ExpireByEither:
+		age, ok := t.span(g.opening, live.opening)
+		return t.arrivalAge(g, next, live) > o.MaxLatency || ok && !g.arrived.IsZero() && age > o.MaxLatency
+	}
+	age, ok := t.span(next.opening, live.newest.Load())
+	if !ok {
+		return t.arrivalAge(next, next, live) >= o.MaxLatency
+	}
+	return age >= o.MaxLatency
+}
+
+// arrivalAge is how long before the latest group a group came; one that has no
+// frame yet counts as the one after it.
+func (t *track) arrivalAge(g, next, live *group) time.Duration {
+	if g.arrived.IsZero() {
+		g = next
+	}
+	return live.arrived.Sub(g.arrived)
+}
+
+// span is the time between two timestamps, and false where they tell none: they
+// go back, or the track has none of its own.
+func (t *track) span(from, to int64) (time.Duration, bool) {
+	if !t.accepted || t.info.Timescale == 0 || to < from {
+		return 0, false
+	}
+	seconds := (float64(to) - float64(from)) / float64(t.info.Timescale)
+	return time.Duration(min(seconds*float64(time.Second), float64(1<<62))), true
 }
 
 // notifyLocked wakes every subscription.
-func (t *track) notifyLocked() {
-	for sub := range t.subs {
-		sub.notify.broadcast()
-	}
-}
+func (t *track) notifyLocked() { t.spoken.broadcast() }

@@ -1,42 +1,37 @@
 package model
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // wake is a broadcast that costs its sender one atomic load while nobody waits.
-// The zero value is ready.
+// The zero value is ready; it is one pointer, because every group has two.
 //
 // A waiter takes the channel first, looks at the state second and waits third;
 // a sender changes the state first and calls broadcast second. So no wake is lost.
 type wake struct {
-	waiting atomic.Bool
-	mu      sync.Mutex
-	ch      chan struct{} // guarded by mu; nil while nobody waits
+	signal atomic.Pointer[signal] // nil while nobody waits
 }
+
+type signal struct{ raised chan struct{} }
 
 // wait returns a channel that the next broadcast closes.
 func (w *wake) wait() <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ch == nil {
-		w.ch = make(chan struct{})
-		w.waiting.Store(true)
+	for {
+		if s := w.signal.Load(); s != nil {
+			return s.raised
+		}
+		s := &signal{raised: make(chan struct{})}
+		if w.signal.CompareAndSwap(nil, s) {
+			return s.raised
+		}
 	}
-	return w.ch
 }
 
 // broadcast wakes all that wait.
 func (w *wake) broadcast() {
-	if !w.waiting.Load() {
+	if w.signal.Load() == nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ch != nil {
-		close(w.ch)
-		w.ch = nil
-		w.waiting.Store(false)
+	if s := w.signal.Swap(nil); s != nil {
+		close(s.raised)
 	}
 }

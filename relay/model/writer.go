@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Window says how far a group's writer may run ahead of its fastest reader.
@@ -62,12 +63,12 @@ type GroupWriter struct {
 	tail  *chunk // the last chunk
 	block *block // the last block of the index
 
-	size     int64 // payload bytes of the open frame
-	left     int64 // of them not committed; the frame is open while left > 0
-	held     int64 // charge of all frames admitted
-	progress int64 // charge up to the mark, as far as it was last looked up
-	walked   *block
-	passed   uint64 // frames that end at or below the mark, as far as walked
+	size     int64  // payload bytes of the open frame
+	left     int64  // of them not committed; the frame is open while left > 0
+	ahead    int64  // of them charged to the cache and not committed
+	held     int64  // charge of all frames admitted
+	progress int64  // charge up to the mark, as far as it was last looked up
+	walked   *block // at or before the mark
 }
 
 // BeginFrame admits the next frame and stores its head, which stands in front of
@@ -80,6 +81,9 @@ type GroupWriter struct {
 // [Credit] does not cover is not made: the frame is admitted at once, and the
 // oldest frames of the group go if it gets longer than its tail.
 //
+// Then it makes room in the cache. Where nothing may be dropped it waits for room
+// under the same credit, two seconds at most; a writer without a window does not.
+//
 // Errors: [ErrFrameTooLarge], [ErrNoCapacity] (both end the group), the group's
 // end (see [GroupWriter.Err]), the context's cause.
 func (w *GroupWriter) BeginFrame(ctx context.Context, head []byte, timestamp, size int64) error {
@@ -87,7 +91,7 @@ func (w *GroupWriter) BeginFrame(ctx context.Context, head []byte, timestamp, si
 	if w.left > 0 {
 		return errFrameOpen
 	}
-	limits := g.track.origin.cfg
+	limits := g.track.origin.limits.Load()
 	if size < 0 || size > limits.MaxFrame || size+int64(len(head)) > limits.GroupTail {
 		err := fmt.Errorf("frame of %d bytes: %w", size, ErrFrameTooLarge)
 		w.Abort(err)
@@ -97,8 +101,13 @@ func (w *GroupWriter) BeginFrame(ctx context.Context, head []byte, timestamp, si
 	if err := w.admit(ctx, min(charge, w.firstPart(charge))); err != nil {
 		return err
 	}
+	ahead := min(size, firstChunk)
+	if err := w.makeRoom(ctx, frameCharge+int64(len(head))+ahead, charge); err != nil {
+		return err
+	}
+	w.ahead = ahead
 	w.open(head, timestamp, size)
-	return w.makeRoom(int64(len(head)) + frameCharge)
+	return nil
 }
 
 // firstPart is what is admitted of a frame at its start: all of it, or for one
@@ -127,9 +136,26 @@ func (w *GroupWriter) Buffer(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 	} else if w.group.ended.Load() {
-		return nil, w.Err()
+		return nil, w.endError()
 	}
-	return w.space(w.left), nil
+	if more := min(w.left, w.roomNext()) - w.ahead; more > 0 {
+		if err := w.makeRoom(ctx, more, more); err != nil {
+			return nil, err
+		}
+		w.ahead += more
+	}
+	room := w.space(w.left)
+	return room[:min(int64(len(room)), w.ahead)], nil
+}
+
+// roomNext is how much of the log the next call of space has, of what the open
+// frame needs.
+func (w *GroupWriter) roomNext() int64 {
+	written := w.group.written.Load()
+	if w.tail != nil && w.tail.end() > written {
+		return w.tail.end() - written
+	}
+	return chunkSize(written, w.left)
 }
 
 // Commit makes the first n bytes of what Buffer returned visible to readers.
@@ -143,14 +169,14 @@ func (w *GroupWriter) Commit(n int) {
 		w.held += int64(n)
 	}
 	w.left -= int64(n)
+	w.ahead -= int64(n)
 	written := g.written.Load() + int64(n)
 	if w.left == 0 {
 		g.whole.Store(written)
 	}
 	g.written.Store(written)
+	g.touch()
 	g.data.broadcast()
-	// The frame was admitted: a cache that cannot make room refuses the next one.
-	_ = w.makeRoom(int64(n))
 }
 
 // WriteFrame writes a whole frame; payload is copied. For publishers that have
@@ -187,7 +213,7 @@ func (w *GroupWriter) Abort(err error) { w.group.end(err) }
 
 // Done is closed when the group wants no more bytes: finished, aborted, expired,
 // evicted, or its track is gone. The stream it is read from is then to be stopped.
-func (w *GroupWriter) Done() <-chan struct{} { return w.group.done }
+func (w *GroupWriter) Done() <-chan struct{} { return w.group.wants() }
 
 // Err says why the group ended early: nil while it is open and after Finish.
 func (w *GroupWriter) Err() error { return w.group.failure() }
@@ -210,18 +236,13 @@ func (w *GroupWriter) fits(charge int64) bool {
 }
 
 // chargeAt turns a log offset into charge: bytes, and frameCharge for each frame
-// that ends at or below it. Offsets never fall, so each frame is passed once.
+// that ends at or below it.
 func (w *GroupWriter) chargeAt(mark int64) int64 {
-	begun := w.group.begun.Load()
-	for w.passed < begun {
-		b, f := w.walked.find(w.passed)
-		w.walked = b
-		if f.end > mark {
-			break
-		}
-		w.passed++
+	if w.walked == nil {
+		return 0
 	}
-	return mark + int64(w.passed)*frameCharge
+	w.walked = w.walked.reach(mark)
+	return mark + int64(w.walked.below(mark, w.group.begun.Load()))*frameCharge
 }
 
 // admit waits until so much charge fits.
@@ -233,7 +254,13 @@ func (w *GroupWriter) admit(ctx context.Context, charge int64) error {
 	if w.fits(charge) {
 		return nil
 	}
-	stats := g.track.origin.stats
+	return w.underCredit(func() error { return w.pause(ctx, charge) })
+}
+
+// underCredit makes a pause if the session's credit covers it, and returns what
+// it ended with. A pause that is not covered is not made.
+func (w *GroupWriter) underCredit(pause func() error) error {
+	stats := w.group.track.origin.stats
 	reserve := w.window.Reserve
 	if reserve == 0 {
 		reserve = w.window.Bytes
@@ -245,8 +272,12 @@ func (w *GroupWriter) admit(ctx context.Context, charge int64) error {
 	defer w.window.Credit.release(reserve)
 	stats.Pauses.Add(1)
 	stats.Paused.Add(1)
-	defer stats.Paused.Add(-1)
-	return w.pause(ctx, charge)
+	since := clock()
+	defer func() {
+		stats.Paused.Add(-1)
+		stats.PauseTime.Add(clock() - since)
+	}()
+	return pause()
 }
 
 func (w *GroupWriter) pause(ctx context.Context, charge int64) error {
@@ -278,13 +309,16 @@ func (w *GroupWriter) endError() error {
 func (w *GroupWriter) open(head []byte, timestamp, size int64) {
 	g := w.group
 	first := w.block == nil
+	if first && g.readers.Load() > 0 {
+		g.born.Store(clock())
+	}
 	w.size, w.left = size, size
 	w.held += int64(len(head)) + frameCharge
 	if !w.large() {
 		w.held += size
 	}
 	start := g.written.Load()
-	w.index(frame{start: start, payload: start + int64(len(head)), end: start + int64(len(head)) + size, timestamp: timestamp})
+	w.index(start, frame{payload: start + int64(len(head)), end: start + int64(len(head)) + size, timestamp: timestamp})
 	need := int64(len(head)) + size
 	for len(head) > 0 {
 		n := copy(w.space(need), head)
@@ -303,20 +337,17 @@ func (w *GroupWriter) open(head []byte, timestamp, size int64) {
 	}
 }
 
-// index appends an entry; begun makes it visible.
-func (w *GroupWriter) index(f frame) {
-	g, begun := w.group, w.group.begun.Load()
+// index appends the entry of a frame that begins at start; begun makes it visible.
+// The blocks of an index double: most of the cost of a short group would be there.
+func (w *GroupWriter) index(start int64, f frame) {
+	begun := w.group.begun.Load()
 	if w.block == nil || begun == w.block.base+uint64(len(w.block.frames)) {
-		n := indexBlock
-		if w.block == nil {
-			n = firstBlock
-		}
-		b := &block{base: begun, frames: make([]frame, n)}
+		b := &block{base: begun, start: start, frames: make([]frame, min(max(begun, 1), indexBlock))}
 		if w.block == nil {
 			w.walked = b
-			g.mu.Lock()
-			g.index = b
-			g.mu.Unlock()
+			w.group.mu.Lock()
+			w.group.index = b
+			w.group.mu.Unlock()
 		} else {
 			w.block.next.Store(b)
 		}
@@ -331,34 +362,61 @@ func (w *GroupWriter) space(need int64) []byte {
 	g := w.group
 	written := g.written.Load()
 	if w.tail == nil || w.tail.end() == written {
-		c := &chunk{start: written, data: make([]byte, chunkSize(written, need))}
-		if w.tail == nil {
-			g.mu.Lock()
-			g.head = c
-			g.mu.Unlock()
-		} else {
-			w.tail.next.Store(c)
-		}
-		w.tail = c
+		w.tail = w.group.grow(w.tail, written, chunkSize(written, need))
 	}
 	from := written - w.tail.start
 	return w.tail.data[from:min(int64(len(w.tail.data)), from+need)]
 }
 
-// makeRoom charges the cache with n more bytes, and drops the group's front
-// where it is longer than its tail.
-func (w *GroupWriter) makeRoom(n int64) error {
+// capacityPause is how long a writer waits for room in a full cache: the sweep that
+// drops what is past its age comes twice in it.
+const capacityPause = 2 * sweepInterval
+
+// makeRoom charges the cache with n more bytes, before they are stored, and drops
+// the group's front where it would be longer than its tail. whole is what the
+// frame that needs them takes in all: one that never fits is refused at once.
+func (w *GroupWriter) makeRoom(ctx context.Context, n, whole int64) error {
 	g := w.group
-	if !g.touched.Load() {
-		g.touched.Store(true)
+	cache, tail := g.track.origin.cache, g.track.origin.limits.Load().GroupTail
+	if over := g.charged.Load() + n - tail; over > 0 {
+		cache.trim(g, over)
 	}
-	origin := g.track.origin
-	if over := g.charged.Load() + n - origin.cfg.GroupTail; over > 0 {
-		origin.cache.uncharge(g, g.dropFront(over))
-	}
-	if origin.cache.charge(g, n) {
+	if cache.charge(g, n, whole) {
 		return nil
+	}
+	if w.window.Bytes > 0 && cache.fits(whole) {
+		full := true
+		err := w.underCredit(func() error {
+			err := w.awaitRoom(ctx, n)
+			full = err == ErrNoCapacity
+			return err
+		})
+		if !full {
+			return err
+		}
 	}
 	w.Abort(ErrNoCapacity)
 	return ErrNoCapacity
+}
+
+// awaitRoom waits until the cache takes n bytes more.
+func (w *GroupWriter) awaitRoom(ctx context.Context, n int64) error {
+	g, cache := w.group, w.group.track.origin.cache
+	timeout := time.NewTimer(capacityPause)
+	defer timeout.Stop()
+	for {
+		freed := cache.freed.wait()
+		if cache.charge(g, n, n) {
+			return nil
+		}
+		select {
+		case <-freed:
+		case <-timeout.C:
+			return ErrNoCapacity
+		case <-g.wants():
+			return w.endError()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }

@@ -1,0 +1,215 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// standbyBehind is how many groups a route that stood by may be behind the one that
+// served, and still be taken for the same generation of the content.
+const standbyBehind = 2
+
+// errReplaced ends what an older content of a path served.
+var errReplaced = fmt.Errorf("another publisher has taken the path: %w", ErrSourceGone)
+
+// attemptLocked makes the request of the track to a route's source. The caller
+// holds origin.mu and track.mu, and calls pull without them.
+func (t *track) attemptLocked(route *Announcement) *Producer {
+	p := &Producer{track: t, source: route.route.Source, done: make(chan struct{})}
+	t.route, t.producer = route, p
+	p.silence = time.AfterFunc(t.origin.limits.Load().UpstreamTimeout, p.silent)
+	p.exact = route.content.epoch != [16]byte{}
+	if t.any {
+		p.resumed, p.from = true, t.highest+1
+	}
+	return p
+}
+
+// resume lets another source go on where p's is gone. It reports false where the
+// track must fail for it.
+func (t *track) resume(p *Producer) bool {
+	o := t.origin
+	var then aftermath
+	o.mu.Lock()
+	t.mu.Lock()
+	if t.producer != p || t.stopped || len(t.subs) == 0 || t.accepted && !t.key.content.proven() {
+		t.mu.Unlock()
+		o.mu.Unlock()
+		return false
+	}
+	t.tried = append(t.tried, p.source)
+	open := t.suspendLocked()
+	if next := o.nextLocked(t); next == nil {
+		o.parkLocked(t)
+	} else if q := o.switchLocked(t, next); q != nil {
+		q.behind = standbyBehind
+		then.pulls = append(then.pulls, q)
+	} else {
+		then.fail(t)
+	}
+	t.mu.Unlock()
+	o.mu.Unlock()
+	for _, g := range open {
+		g.end(ErrSourceGone)
+	}
+	then.run()
+	return true
+}
+
+// suspendLocked takes the track from its source and returns the groups that are
+// cut short with it.
+func (t *track) suspendLocked() []*group {
+	if t.producer != nil {
+		t.producer.endLocked()
+		t.producer = nil
+	}
+	return t.openLocked()
+}
+
+// nextLocked finds a route that a track whose source is gone may go on with.
+func (o *Origin) nextLocked(t *track) *Announcement {
+	path := t.path
+	for ok := true; ok; path, ok = path.parent() {
+		var best *Announcement
+		for a := range o.routes[path] {
+			if o.suitsLocked(a, t) && (best == nil || better(a, best)) {
+				best = a
+			}
+		}
+		if best != nil {
+			return best
+		}
+	}
+	return nil
+}
+
+// suitsLocked reports whether a route may serve a running track: for all of its
+// subscribers, and with the same content where they were told anything of it.
+func (o *Origin) suitsLocked(a *Announcement, t *track) bool {
+	if a.lost() || slices.Contains(t.tried, a.route.Source) || t.accepted && a.content != t.key.content {
+		return false
+	}
+	for s := range t.subs {
+		if !o.usableLocked(a, s.peer) {
+			return false
+		}
+	}
+	return true
+}
+
+// switchLocked makes the request to another route; nil where that one serves the
+// track to others already: then the subscribers have to come again.
+func (o *Origin) switchLocked(t *track, a *Announcement) *Producer {
+	key := trackKey{content: a.content, path: t.path, name: t.name}
+	if other := o.tracks[key]; other != nil && other != t {
+		return nil
+	}
+	if o.tracks[t.key] == t {
+		delete(o.tracks, t.key)
+	}
+	t.key = key
+	o.tracks[key] = t
+	return t.attemptLocked(a)
+}
+
+// parkLocked lets a track wait for a route. It fails when none comes within the
+// linger time, or when its own route is over.
+func (o *Origin) parkLocked(t *track) {
+	o.parked[t] = time.AfterFunc(o.cfg.Linger, func() { t.fail(t.loss()) })
+}
+
+// unpark is called when a track waits no more, with origin.mu.
+func (o *Origin) unpark(t *track) {
+	if timer := o.parked[t]; timer != nil {
+		timer.Stop()
+		delete(o.parked, t)
+	}
+}
+
+// unparkLocked gives a route the tracks that wait for one like it.
+func (o *Origin) unparkLocked(a *Announcement, then *aftermath) {
+	for t := range o.parked {
+		if !t.path.HasPrefix(a.route.Path) {
+			continue
+		}
+		t.mu.Lock()
+		if !t.stopped && o.suitsLocked(a, t) {
+			o.unpark(t)
+			if p := o.switchLocked(t, a); p != nil {
+				then.pulls = append(then.pulls, p)
+			} else {
+				then.fail(t)
+			}
+		}
+		t.mu.Unlock()
+	}
+}
+
+// moveLocked gives a route the track of another content that it replaces, where
+// nobody was told anything of it yet. Else the track ends.
+func (o *Origin) moveLocked(t *track, a *Announcement, then *aftermath) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.accepted || t.stopped || !o.suitsLocked(a, t) {
+		then.fail(t)
+		return
+	}
+	t.suspendLocked()
+	o.unpark(t)
+	if p := o.switchLocked(t, a); p != nil {
+		then.pulls = append(then.pulls, p)
+	} else {
+		then.fail(t)
+	}
+}
+
+// loss is what the subscribers of a track without a source are told.
+func (t *track) loss() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case !t.accepted:
+		return ErrUnroutable
+	case t.producer != nil:
+		return errReplaced
+	}
+	return ErrSourceGone
+}
+
+// resumeLocked asks for what comes behind the groups that another source brought.
+// A publisher that is known by its hop alone may have begun anew with lower
+// numbers: it is asked for its latest group.
+func (p *Producer) resumeLocked(prefs *Preferences) {
+	if p.exact {
+		prefs.Start, prefs.HasStart = max(prefs.Start, p.from), true
+	} else {
+		prefs.Start, prefs.HasStart = 0, false
+	}
+}
+
+// renewsLocked looks at the first group of a source that goes on where another one
+// was lost, and reports whether it belongs to a new generation: to a publisher that
+// has begun to count anew. It would never reach the numbers that viewers wait for.
+func (p *Producer) renewsLocked(first uint64) bool {
+	if !p.resumed {
+		return false
+	}
+	p.resumed = false
+	return !p.exact && first+p.behind < p.from
+}
+
+// renew ends a track whose publisher has returned with something new. Its
+// subscribers are told, and come again; what is held of the older is dropped.
+func (t *track) renew() {
+	t.fail(errReplaced)
+	t.dropAll()
+	o := t.origin
+	o.mu.Lock()
+	s := o.shelves[t.key]
+	delete(o.shelves, t.key)
+	o.mu.Unlock()
+	if s != nil {
+		s.clear()
+	}
+}

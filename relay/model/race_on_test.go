@@ -1,0 +1,6 @@
+//go:build race
+
+package model
+
+// raceDetector multiplies what memory and time cost.
+const raceDetector = true
