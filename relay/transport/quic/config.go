@@ -36,8 +36,10 @@ type Config struct {
 	// Address is HOST:PORT of the UDP socket. An empty host is every address,
 	// IPv6 and IPv4, or IPv4 alone where the machine has no IPv6; port 0 picks one.
 	Address string
-	// TLS has the certificates (Certificates or GetCertificate). It is copied;
-	// NextProtos and a lower MinVersion than 1.3 are replaced.
+	// TLS has the certificates (Certificates or GetCertificate), and with ClientAuth
+	// and ClientCAs those of clients are verified; GetConfigForClient may choose
+	// another one for each. It is copied; NextProtos and a lower MinVersion than 1.3
+	// are replaced.
 	TLS *tls.Config
 	// Protocols are the tokens we speak, the one we prefer first. At least one.
 	Protocols []string
@@ -62,8 +64,22 @@ type Config struct {
 	// of the refusal, such as 503 while draining. Nil accepts all.
 	Upgrade func(transport.Info) int
 
+	// Refused is told why a request for WebTransport was refused without asking
+	// Upgrade. Nil: nobody is.
+	Refused func(Refusal)
+
 	reordering time.Duration // how long streams wait for their session; 0: reorderingTime
 }
+
+// A Refusal is why a request for a session was refused here.
+type Refusal string
+
+// The refusals.
+const (
+	RefusedVersion   Refusal = "version"   // none of our protocols was offered
+	RefusedOrigin    Refusal = "forbidden" // a page of an origin that is not allowed
+	RefusedMalformed Refusal = "malformed" // no request for WebTransport, or a second one, or a peer without datagrams
+)
 
 // reorderingTime is how long what arrives before its session, or before the
 // client's SETTINGS, waits for them.
@@ -124,6 +140,9 @@ func (c Config) withDefaults() Config {
 	if c.SetupTimeout == nil {
 		c.SetupTimeout = func() time.Duration { return 10 * time.Second }
 	}
+	if c.Refused == nil {
+		c.Refused = func(Refusal) {}
+	}
 	if c.reordering == 0 {
 		c.reordering = reorderingTime
 	}
@@ -154,9 +173,24 @@ func validateProtocols(tokens []string) error {
 	return nil
 }
 
-// tlsConfig is the server's: our tokens in our order, HTTP/3 last.
+// tlsConfig is the server's: our tokens in our order, HTTP/3 last. What
+// GetConfigForClient returns is changed in the same way.
 func (c Config) tlsConfig() *tls.Config {
-	conf := c.TLS.Clone()
+	conf := c.adapt(c.TLS)
+	if choose := conf.GetConfigForClient; choose != nil {
+		conf.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			chosen, err := choose(hello)
+			if chosen == nil || err != nil {
+				return nil, err
+			}
+			return c.adapt(chosen), nil
+		}
+	}
+	return conf
+}
+
+func (c Config) adapt(conf *tls.Config) *tls.Config {
+	conf = conf.Clone()
 	conf.MinVersion = max(conf.MinVersion, tls.VersionTLS13)
 	conf.NextProtos = nil
 	if !c.NoQUIC {

@@ -38,6 +38,12 @@ func (e *ending) Err() error {
 	}
 }
 
+// waitForEnd is the end of a connection for which err says that it has ended.
+func (e *ending) waitForEnd(error) error {
+	<-e.done
+	return e.err
+}
+
 // facts are what never changes about a connection.
 type facts struct {
 	info    transport.Info
@@ -86,7 +92,7 @@ func newNativeConn(conn *quic.Conn, windows transport.Windows, client bool) *nat
 	}
 	c.datagrams = datagrams{
 		conn: conn, enabled: hasDatagrams(conn),
-		send: conn.SendDatagram, receive: conn.ReceiveDatagram, ending: &c.ending,
+		send: conn.SendDatagram, receive: conn.ReceiveDatagram, ended: c.waitForEnd,
 	}
 	context.AfterFunc(conn.Context(), func() { c.end(nativeEnd(context.Cause(conn.Context()))) })
 	return c

@@ -20,7 +20,7 @@ type datagrams struct {
 	head    int  // bytes that go in front of each
 	send    func([]byte) error
 	receive func(context.Context) ([]byte, error)
-	ending  *ending
+	ended   func(err error) error // waits for the connection's end, which err is
 }
 
 // hasDatagrams says whether both ends want them.
@@ -52,6 +52,9 @@ func (d *datagrams) SendDatagram(p []byte) error {
 		return transport.ErrNoDatagrams
 	}
 	err := d.send(p)
+	if err == nil {
+		return nil
+	}
 	if _, ok := errors.AsType[*quic.DatagramTooLargeError](err); ok {
 		return &transport.DatagramTooLargeError{Max: d.fits(err)}
 	}
@@ -71,13 +74,4 @@ func (d *datagrams) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 		return nil, context.Cause(ctx)
 	}
 	return nil, d.ended(err)
-}
-
-// ended is the connection's end, since there is no other error left.
-func (d *datagrams) ended(err error) error {
-	if err == nil {
-		return nil
-	}
-	<-d.ending.done
-	return d.ending.err
 }

@@ -38,20 +38,10 @@ func peerOf(ctx context.Context) *webPeer { return ctx.Value(webPeerKey{}).(*web
 // upgrade answers every HTTP/3 request: with a session, or with a status. All
 // refusals come before the session exists.
 func (l *Listener) upgrade(w http.ResponseWriter, r *http.Request) {
-	info, status := l.request(r)
-	if status == 0 && l.cfg.Upgrade != nil {
-		status = l.cfg.Upgrade(info)
-	}
 	peer := peerOf(r.Context())
-	if status == 0 && peer.used.Swap(true) {
-		status = http.StatusTooManyRequests
-	}
+	info, status := l.admitRequest(w, r, peer)
 	if status != 0 {
 		w.WriteHeader(status)
-		return
-	}
-	if !peer.awaitSettings(w.(http3.Settingser)) {
-		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
 	peer.setup.Stop()
@@ -60,6 +50,29 @@ func (l *Listener) upgrade(w http.ResponseWriter, r *http.Request) {
 	session := newWebConn(w.(http3.HTTPStreamer).HTTPStream(), peer.mux.conn, l.cfg.Windows, info)
 	peer.mux.begin(session)
 	l.handOver(session)
+}
+
+// admitRequest returns what the session's Info will be, or the HTTP status of the refusal.
+func (l *Listener) admitRequest(w http.ResponseWriter, r *http.Request, peer *webPeer) (transport.Info, int) {
+	info, status, refusal := l.request(r)
+	if status != 0 {
+		l.cfg.Refused(refusal)
+		return info, status
+	}
+	if l.cfg.Upgrade != nil {
+		if status := l.cfg.Upgrade(info); status != 0 {
+			return info, status
+		}
+	}
+	if peer.used.Swap(true) {
+		l.cfg.Refused(RefusedMalformed)
+		return info, http.StatusTooManyRequests
+	}
+	if !peer.awaitSettings(w.(http3.Settingser)) {
+		l.cfg.Refused(RefusedMalformed)
+		return info, http.StatusBadRequest
+	}
+	return info, 0
 }
 
 // awaitSettings waits for the client's SETTINGS, which may come after its request,
@@ -77,10 +90,10 @@ func (p *webPeer) awaitSettings(w http3.Settingser) bool {
 }
 
 // request checks a request and returns what its connection's Info would be, or
-// the HTTP status of the refusal.
-func (l *Listener) request(r *http.Request) (info transport.Info, status int) {
+// the HTTP status of the refusal and its reason.
+func (l *Listener) request(r *http.Request) (info transport.Info, status int, _ Refusal) {
 	if r.Method != http.MethodConnect || !strings.HasPrefix(r.Proto, "webtransport") {
-		return info, http.StatusNotFound
+		return info, http.StatusNotFound, RefusedMalformed
 	}
 	info = transport.Info{
 		Kind:   transport.WebTransport,
@@ -93,13 +106,13 @@ func (l *Listener) request(r *http.Request) (info transport.Info, status int) {
 		Certificates: clientCertificates(*r.TLS),
 	}
 	if !l.originAllowed(info.Origin) {
-		return info, http.StatusForbidden
+		return info, http.StatusForbidden, RefusedOrigin
 	}
 	info.Protocol = choose(l.cfg.Protocols, r.Header.Values(headerOffered))
 	if info.Protocol == "" {
-		return info, http.StatusBadRequest
+		return info, http.StatusBadRequest, RefusedVersion
 	}
-	return info, 0
+	return info, 0, ""
 }
 
 func (l *Listener) originAllowed(origin string) bool {

@@ -87,7 +87,7 @@ func newWebConn(connect connectStream, conn *quic.Conn, windows transport.Window
 	c.ctx, c.cancel = context.WithCancel(conn.Context())
 	c.datagrams = datagrams{
 		conn: conn, enabled: hasDatagrams(conn), head: quicvarint.Len(uint64(connect.StreamID()) / 4),
-		send: connect.SendDatagram, receive: connect.ReceiveDatagram, ending: &c.ending,
+		send: connect.SendDatagram, receive: connect.ReceiveDatagram, ended: c.datagramEnd,
 	}
 	go c.watch()
 	return c
@@ -341,12 +341,20 @@ func (c *webConn) streamError(err error) error {
 	}
 }
 
-// expectEnd ends the session soon, if its own end does not come: the peer has said
-// on a stream that the session is over.
+// datagramEnd is the session's end: there are no more datagrams once one half of
+// its stream has ended.
+func (c *webConn) datagramEnd(error) error {
+	c.expectEnd()
+	<-c.done
+	return c.err
+}
+
+// expectEnd ends the session soon, if its own end does not come: the peer has done
+// what it may only do when the session is over.
 func (c *webConn) expectEnd() {
 	c.gone.Do(func() {
 		time.AfterFunc(goneTime, func() {
-			if c.finish(errors.New("session lost: the peer ended its streams and not the session"), nil) {
+			if c.finish(errors.New("session lost: the peer ended streams of it as if it were over"), nil) {
 				c.closeCarrier()
 			}
 		})
