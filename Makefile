@@ -14,7 +14,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 CA_BUNDLE ?= /etc/ssl/certs/ca-certificates.crt
 
 # Packages whose tests run under the race detector.
-RELAY := ./relay/... ./cmd/relay ./cmd/moq-load
+RELAY := ./relay/... ./cmd/relay ./cmd/moq-load ./test/bench
 # The cluster's program; its build of Kubernetes is cached.
 CLUSTER := go run -C hack/cluster .
 
@@ -77,9 +77,17 @@ bench: ## Microbenchmarks of the model
 	go test -run '^$$' -bench . ./relay/model
 
 .PHONY: load
-load: ## A relay process under viewers on loopback: what each of them costs
+load: load-programs ## The short load scenarios of test/bench, held against their limits
+	go run ./test/bench -short -only '$(ONLY)'
+
+.PHONY: load-full
+load-full: load-programs ## All of them (10 minutes), or ONLY=tables; RECORD=docs/benchmarks/results keeps the results
+	go run ./test/bench -only '$(ONLY)' -record '$(RECORD)'
+
+.PHONY: load-programs
+load-programs:
 	go build -o bin/moq-relay ./cmd/relay
-	go run -tags bench ./test/bench -relay bin/moq-relay
+	go build -o bin/moq-load ./cmd/moq-load
 
 ##@ Build
 
@@ -125,7 +133,7 @@ fmt: bin/gofumpt ## Format all Go files
 .PHONY: lint-fast
 lint-fast: bin/gofumpt bin/staticcheck ## vet, staticcheck and gofumpt
 	$(KUBE_GO) vet $(KUBE_FLAGS) ./...
-	$(KUBE_GO) vet $(KUBE_FLAGS) -tags kube,interop,e2e,bench ./test/...
+	$(KUBE_GO) vet $(KUBE_FLAGS) -tags kube,interop,e2e ./test/...
 	$(KUBE_GO) vet -C hack/cluster $(KUBE_FLAGS) . ./internal/... # not ./...: hyperkube is all of Kubernetes
 	CGO_ENABLED=0 GOFLAGS=-trimpath bin/staticcheck ./...
 	unformatted=$$(bin/gofumpt -l $$(git ls-files '*.go' | grep -v zz_generated)); \

@@ -58,7 +58,7 @@ somebody cannot publish or watch or when a byte is wrong, not when frames are la
 	flags.DurationVar(&c.o.Duration, "duration", 10*time.Second, "how long to measure, once all viewers are there")
 	flags.DurationVar(&c.o.Idle, "idle", 3*time.Second, "how long to watch a track beside the crowd before that comes; 0: no such track")
 	flags.DurationVar(&c.o.MaxLatency, "max-latency", 10*time.Second, "how stale a group may be before a viewer does without it")
-	flags.DurationVar(&c.o.History, "history", time.Second, "how long the relay may keep groups that are not the latest")
+	flags.DurationVar(&c.o.History, "history", 5*time.Second, "how long the relay may keep groups that are not the latest")
 	flags.IntVar(&c.o.PID, "relay-pid", 0, "process of the relay, to measure it")
 	flags.StringVar(&c.start, "start", "", "command that starts the relay, its words between spaces")
 	flags.IntSliceVar(&c.relayCPUs, "relay-cpus", nil, "processors for the relay that --start starts, such as 0 or 0,1")
@@ -121,7 +121,7 @@ func (c *fanoutCommand) measure(ctx context.Context) error {
 			return err
 		}
 		defer relay.End()
-		c.o.PID, c.o.Target = relay.PID, relay.Target
+		c.o.PID, c.o.Target, c.o.Status = relay.PID, relay.Target, relay.Status
 	}
 	if len(c.cpus) > 0 {
 		if err := load.Pin(c.cpus); err != nil {

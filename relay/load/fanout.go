@@ -30,7 +30,7 @@ type FanoutOptions struct {
 	Rate float64
 	// MaxLatency is how stale a group may be before a viewer does without it; 0: 10 s.
 	MaxLatency time.Duration
-	// History is how long the relay may keep groups that are not the latest; 0: 1 s.
+	// History is how long the relay may keep groups that are not the latest; 0: 5 s.
 	History time.Duration
 	// Idle is how long the bystander is watched before the crowd comes; 0: there
 	// is no bystander.
@@ -41,6 +41,9 @@ type FanoutOptions struct {
 	Drain time.Duration
 	// PID is the relay's process on this machine; 0: it is not measured.
 	PID int
+	// Status is HOST:PORT of the relay's status port, which is asked for goroutines
+	// and allocations; empty: they are not known.
+	Status string
 	// Progress is told what is being done; nil: nobody is.
 	Progress *Progress
 }
@@ -51,7 +54,7 @@ func (o FanoutOptions) withDefaults() FanoutOptions {
 		o.MaxLatency = 10 * time.Second
 	}
 	if o.History <= 0 {
-		o.History = time.Second
+		o.History = 5 * time.Second
 	}
 	if o.Drain <= 0 {
 		o.Drain = 10 * time.Second
@@ -67,7 +70,8 @@ const (
 	bystanderFrame  = 200 // bytes
 	bystanderRate   = 50
 	joinsAtOnce     = 32
-	joinTimeout     = time.Minute
+	joinTimeout     = time.Minute // of a few viewers
+	joinTimeoutEach = 100 * time.Millisecond
 	publisherFactor = 3 // a publisher that is slowed down more than this ends the run
 )
 
@@ -195,7 +199,8 @@ func (f *fanout) lose(err error) {
 
 // awaitAll waits until every seat has had a frame.
 func (f *fanout) awaitAll(ctx context.Context, seats []*seat) error {
-	limit := time.NewTimer(joinTimeout)
+	timeout := joinTimeout + time.Duration(len(seats))*joinTimeoutEach
+	limit := time.NewTimer(timeout)
 	defer limit.Stop()
 	for i, s := range seats {
 		select {
@@ -204,7 +209,7 @@ func (f *fanout) awaitAll(ctx context.Context, seats []*seat) error {
 			return context.Cause(ctx)
 		case <-limit.C:
 			return fmt.Errorf("only %d of %d viewers had a frame of %q within %v: the relay or this machine is overloaded; try fewer viewers or a lower rate",
-				i, len(seats), s.screen.broadcast, joinTimeout)
+				i, len(seats), s.screen.broadcast, timeout)
 		}
 	}
 	return nil
@@ -226,10 +231,14 @@ func (f *fanout) base(ctx context.Context) error {
 	if err := f.awaitAll(ctx, f.seats); err != nil {
 		return err
 	}
-	if err := pause(ctx, o.History+2*time.Second); err != nil {
+	if err := pause(ctx, o.History+time.Second); err != nil {
 		return err
 	}
-	return f.report.relayBefore(o.PID)
+	u, err := f.used(ctx)
+	if err == nil && o.PID != 0 {
+		f.report.Relay = &RelayUsage{BaseBytes: u.relay.rss, base: u}
+	}
+	return err
 }
 
 // fill has the rest of the crowd come.
@@ -264,14 +273,14 @@ func (f *fanout) measure(ctx context.Context) error {
 		f.bystander.reset()
 	}
 	began := time.Now()
-	before, err := f.usages()
+	before, err := f.used(ctx)
 	if err != nil {
 		return err
 	}
 	if err := f.awaitSent(ctx, func(s *screen) uint64 { return s.end.Load() }); err != nil {
 		return err
 	}
-	after, err := f.usages()
+	after, err := f.used(ctx)
 	if err != nil {
 		return err
 	}
@@ -283,17 +292,30 @@ func (f *fanout) measure(ctx context.Context) error {
 	return f.count(ctx, frames)
 }
 
-// usages are of the relay, where it is known, and of this process.
-func (f *fanout) usages() (u [2]usage, err error) {
+// use is what was used up to some time.
+type use struct {
+	relay, clients usage
+	vitals         vitals
+	machine        time.Duration
+}
+
+// used asks about the relay, where it is known, and this process.
+func (f *fanout) used(ctx context.Context) (u use, err error) {
+	if runtime.GOOS != "linux" && f.o.PID == 0 {
+		return u, nil
+	}
 	if f.o.PID != 0 {
-		if u[0], err = usageOf(f.o.PID); err != nil {
+		if u.relay, err = usageOf(f.o.PID); err != nil {
 			return u, err
 		}
 	}
-	u[1], err = usageOf(os.Getpid())
-	if runtime.GOOS != "linux" {
-		err = nil
+	if f.o.Status != "" {
+		if u.vitals, err = vitalsOf(ctx, f.o.Status); err != nil {
+			return u, err
+		}
 	}
+	u.machine = Busy()
+	u.clients, err = usageOf(os.Getpid())
 	return u, err
 }
 

@@ -113,6 +113,27 @@ func parseDrops(table []byte, inodes map[string]bool) (sum uint64) {
 	return sum
 }
 
+// Busy is how much processor time everything on this machine has used since its
+// start, interrupts aside. Less what is known of it is what others use.
+func Busy() time.Duration {
+	text, _ := os.ReadFile("/proc/stat")
+	return parseBusy(string(text))
+}
+
+// parseBusy adds up the first line of /proc/stat: user, nice, system and steal.
+func parseBusy(text string) time.Duration {
+	line, _, _ := strings.Cut(text, "\n")
+	fields := strings.Fields(line)
+	var ticks int64
+	for _, i := range []int{1, 2, 3, 8} {
+		if i < len(fields) {
+			n, _ := strconv.ParseInt(fields[i], 10, 64)
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * clockTick
+}
+
 // loadAverage is the first figure of /proc/loadavg.
 func loadAverage() float64 {
 	text, _ := os.ReadFile("/proc/loadavg")

@@ -18,6 +18,10 @@ var errLinux = errors.New("processes are measured and pinned on Linux alone")
 
 func usageOf(int) (usage, error) { return usage{}, errLinux }
 
+// Busy is how much processor time everything on this machine has used; 0 where
+// that is not known.
+func Busy() time.Duration { return 0 }
+
 func loadAverage() float64 { return 0 }
 
 // Pin confines this process to processors, on Linux.

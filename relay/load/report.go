@@ -43,6 +43,8 @@ type FanoutReport struct {
 	// publishers and viewers together.
 	Relay   *RelayUsage `json:"relay,omitempty"`
 	Clients ClientUsage `json:"clients"`
+	// Others is how many processors were busy with neither of them meanwhile.
+	Others float64 `json:"othersProcessors"`
 	// LoadAverage is the machine's before the run, CPUs how many this process
 	// could use.
 	LoadAverage float64 `json:"loadAverageBefore"`
@@ -79,8 +81,15 @@ type RelayUsage struct {
 	PerViewer float64 `json:"bytesPerViewer"`
 	// Drops are datagrams that the kernel had no room for since the crowd came.
 	Drops uint64 `json:"kernelDrops"`
+	// Goroutines are those that each further viewer has brought, Allocations and
+	// AllocatedBytes what each delivered frame has cost; 0 where the relay does not
+	// tell.
+	Goroutines     float64 `json:"goroutinesPerViewer,omitempty"`
+	Allocations    float64 `json:"allocationsPerFrame,omitempty"`
+	AllocatedBytes float64 `json:"allocatedBytesPerFrame,omitempty"`
 
-	dropsBefore uint64
+	base                use
+	mallocs, mallocated float64 // while the measured frames were published
 }
 
 // ClientUsage is what publishers and viewers have used while frames were measured.
@@ -98,30 +107,32 @@ func (r *FanoutReport) loadBefore() {
 	r.LoadAverage, r.CPUs = loadAverage(), runtime.GOMAXPROCS(0)
 }
 
-// relayBefore notes the relay's base.
-func (r *FanoutReport) relayBefore(pid int) error {
-	if pid == 0 {
-		return nil
-	}
-	u, err := usageOf(pid)
-	r.Relay = &RelayUsage{BaseBytes: u.rss, dropsBefore: u.drops}
-	return err
-}
-
 // window notes what was used while the frames were published.
-func (r *FanoutReport) window(o FanoutOptions, before, after [2]usage, lasted time.Duration) {
+func (r *FanoutReport) window(o FanoutOptions, before, after use, lasted time.Duration) {
 	r.Transport = string(o.Target.kind())
 	r.Publishers, r.Viewers, r.Stalled = o.Publishers, max(o.Viewers, o.Publishers), o.Stalled
 	r.FrameBytes, r.KeyframeBytes, r.Rate = o.Size, o.Keyframe, o.Rate
 	r.Seconds = lasted.Seconds()
-	r.Clients = ClientUsage{(after[1].cpu - before[1].cpu).Seconds(), after[1].drops - before[1].drops}
-	if r.Relay == nil {
+	r.Clients = ClientUsage{(after.clients.cpu - before.clients.cpu).Seconds(), after.clients.drops - before.clients.drops}
+	ours := after.clients.cpu - before.clients.cpu + after.relay.cpu - before.relay.cpu
+	r.Others = max(0, (after.machine-before.machine-ours).Seconds()/r.Seconds)
+	u := r.Relay
+	if u == nil {
 		return
 	}
-	r.Relay.CPUSeconds = (after[0].cpu - before[0].cpu).Seconds()
-	r.Relay.PeakBytes = after[0].peak
-	r.Relay.Drops = after[0].drops - r.Relay.dropsBefore
+	u.CPUSeconds = (after.relay.cpu - before.relay.cpu).Seconds()
+	u.PeakBytes = after.relay.peak
+	u.Drops = after.relay.drops - u.base.relay.drops
+	u.mallocs = after.vitals.mallocs - before.vitals.mallocs
+	u.mallocated = after.vitals.mallocBytes - before.vitals.mallocBytes
+	if added := r.added(); added > 0 {
+		u.PerViewer = float64(u.PeakBytes-u.BaseBytes) / added
+		u.Goroutines = (after.vitals.goroutines - u.base.vitals.goroutines) / added
+	}
 }
+
+// added is how many viewers came after the relay's base was measured.
+func (r *FanoutReport) added() float64 { return float64(r.Viewers + r.Stalled - r.Publishers) }
 
 // add adds one viewer, that should have had so many frames. A wrong byte is an error.
 func (r *FanoutReport) add(s *seat, frames uint64, ended time.Time) error {
@@ -147,14 +158,10 @@ func (r *FanoutReport) finish(expected uint64) {
 	if r.Seconds > 0 {
 		r.PublisherRate = float64(expected) / float64(r.Viewers) / r.Seconds
 	}
-	if r.Relay == nil {
-		return
-	}
-	if r.Bytes > 0 {
-		r.Relay.CPUPerGB = r.Relay.CPUSeconds / float64(r.Bytes) * 1e9
-	}
-	if added := r.Viewers + r.Stalled - r.Publishers; added > 0 {
-		r.Relay.PerViewer = float64(r.Relay.PeakBytes-r.Relay.BaseBytes) / float64(added)
+	if u := r.Relay; u != nil && r.Frames > 0 {
+		u.CPUPerGB = u.CPUSeconds / float64(r.Bytes) * 1e9
+		u.Allocations = u.mallocs / float64(r.Frames)
+		u.AllocatedBytes = u.mallocated / float64(r.Frames)
 	}
 }
 
@@ -181,7 +188,7 @@ func (r *FanoutReport) WriteTo(w io.Writer) (int64, error) {
 	if b := r.Bystander; b != nil {
 		line("bystander", "p99 %.1f ms idle, %.1f ms busy; p50 %.1f ms idle, %.1f ms busy", b.Idle.P99, b.Busy.P99, b.Idle.P50, b.Busy.P50)
 	}
-	line("machine", "load average %.2f before; the clients had %d processors", r.LoadAverage, r.CPUs)
+	line("machine", "load average %.2f before, %.2f processors busy with other work meanwhile; the clients had %d", r.LoadAverage, r.Others, r.CPUs)
 	return n, nil
 }
 
@@ -190,6 +197,9 @@ func (r *FanoutReport) writeUsage(line func(name, format string, args ...any)) {
 	if u := r.Relay; u != nil {
 		line("relay", "%.1f CPU s per GB, %.2f processors busy", u.CPUPerGB, u.CPUSeconds/r.Seconds)
 		line("memory", "%.1f MiB at peak, %.1f MiB before the crowd: %.0f KiB for each viewer", mib(u.PeakBytes), mib(u.BaseBytes), u.PerViewer/1024)
+		if u.Goroutines > 0 {
+			line("", "%.1f goroutines for each viewer, %.2f allocations of %.0f bytes for each frame delivered", u.Goroutines, u.Allocations, u.AllocatedBytes)
+		}
 		drops = fmt.Sprintf("relay %d", u.Drops)
 	} else {
 		line("relay", "not measured: name its process with --relay-pid, or have it started by --start")

@@ -68,6 +68,7 @@ var rules = map[string]rule{
 
 	"config":    {}, // tests of the manifests alone
 	"test/arch": {},
+	"test/bench": {ours: []string{"relay/load"}, others: []string{yaml}},
 	"test/e2e":  {}, // tests alone, behind a build tag
 	"test/kube": {}, // tests alone, behind a build tag
 }

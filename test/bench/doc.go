@@ -1,12 +1,10 @@
-//go:build bench
-
-// Command bench puts a relay process on loopback under load and prints what it
-// cost: memory, goroutines, allocations and processor time for each viewer.
+// Command bench runs the load scenarios of the folder scenarios and holds their
+// results against the limits written there. `make load` runs the short set,
+// `make load-full` all of it.
 //
-//	go build -o bin/moq-relay ./cmd/relay
-//	go run -tags bench ./test/bench -relay bin/moq-relay
-//
-// Every row is a fresh relay process. A publisher writes one track; viewers over
-// native QUIC and moq-lite-06 read it; some may take nothing. The figures of the
-// relay are its own: /proc for memory and processor time, /metrics for the rest.
+// A scenario file is one table; each of its rows is one `moq-load fanout` with a
+// relay process of its own, the relay on one processor and publishers and viewers
+// on another. Limits are about counts and bytes, never about times, so that they
+// hold beside other work. With -record the results are kept as JSON, from which
+// `make benchmarks-docs` draws docs/benchmarks.
 package main
