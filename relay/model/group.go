@@ -428,9 +428,9 @@ func (g *group) dropChunksLocked() {
 // again as a small log, or an eighth of a larger one, and holds a whole number of
 // frames like this one: each is then one slice and one write.
 func chunkSize(logged, need int64) int64 {
-	shared := max(logged/8, min(logged, smallLog))
+	shared := min(maxChunk, max(logged/8, min(logged, smallLog)))
 	if need <= shared {
-		return min(maxChunk, shared) / need * need
+		return shared / need * need
 	}
 	return min(maxChunk, need, max(2*logged, firstChunk))
 }
