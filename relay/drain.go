@@ -75,10 +75,7 @@ func (s *Server) goawayAfter(ctx context.Context, o *openSession, delay time.Dur
 func (s *Server) sendGoaway(o *openSession) {
 	s.sessions.mu.Lock()
 	again := o.drained
-	if !again {
-		o.drained = true
-		s.sessions.goaways++
-	}
+	o.drained = true
 	s.sessions.mu.Unlock()
 	if !again {
 		o.session.GoAway("")

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/moqrelay/operator/relay/admin"
 	"github.com/moqrelay/operator/relay/config"
 	"github.com/moqrelay/operator/relay/model"
 	"github.com/moqrelay/operator/relay/session/lite"
@@ -64,10 +65,7 @@ func TestManySessionsAtOnceStayWithinTheLimit(t *testing.T) {
 		}
 		return alive == most && server.Status().Sessions == most
 	})
-	opened := int64(0)
-	for _, n := range server.Stats().Opened {
-		opened += n
-	}
+	opened := sumTraffic(server, func(t admin.Traffic) int64 { return t.Opened })
 	if refused := server.Stats().Refused["overload"]; opened != most || refused < at-most { // an Initial that comes again is refused again
 		t.Errorf("%d sessions were opened and %d refused of %d, want %d and at least %d", opened, refused, at, most, at-most)
 	}
@@ -199,15 +197,8 @@ func TestSessionsThatVanishLeaveNothing(t *testing.T) {
 	if held, _ := server.Origin().CacheBytes(); held != 0 {
 		t.Errorf("%d bytes are held", held)
 	}
-	opened, closed := int64(0), int64(0)
-	for _, n := range server.Stats().Opened {
-		opened += n
-	}
-	for _, reasons := range server.Stats().Closed {
-		for _, n := range reasons {
-			closed += n
-		}
-	}
+	opened := sumTraffic(server, func(t admin.Traffic) int64 { return t.Opened })
+	closed := opened - sumTraffic(server, func(t admin.Traffic) int64 { return t.Sessions })
 	if opened != closed || opened == 0 || opened > 93 { // some are gone before they are seen
 		t.Errorf("%d sessions were opened and %d closed of 93", opened, closed)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/moqrelay/operator/relay/config"
+	"github.com/moqrelay/operator/relay/model"
 	"github.com/moqrelay/operator/relay/session"
 )
 
@@ -78,6 +79,15 @@ func ipOf(remote net.Addr) string {
 // setupTimeout is how long a connection may take until it is a session.
 func (s *Server) setupTimeout() time.Duration {
 	return time.Duration(s.live.Load().Limits.SetupTimeoutSeconds) * time.Second
+}
+
+// modelLimits are the limits of what begins from now on.
+func modelLimits(l config.Limits) model.Limits {
+	return model.Limits{
+		UpstreamTimeout: time.Duration(l.UpstreamTimeoutSeconds) * time.Second,
+		MaxFrame:        int64(l.MaxFrame),
+		GroupTail:       int64(l.GroupTail),
+	}
 }
 
 // sessionLimits are the limits of a session that begins now.

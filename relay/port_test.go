@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moqrelay/operator/relay/admin"
 	"github.com/moqrelay/operator/relay/config"
 	"github.com/moqrelay/operator/relay/model"
 	"github.com/moqrelay/operator/relay/status"
@@ -240,8 +241,13 @@ func TestADrainKeepsMediaFlowingUntilTheLastSessionHasLeft(t *testing.T) {
 	if err := server.wait(); err != nil {
 		t.Errorf("the drain ended with %v", err)
 	}
-	if n := server.Stats().GoawaySent; n != 2 {
+	if n := sumTraffic(server, func(t admin.Traffic) int64 { return t.GoawaySent }); n != 2 {
 		t.Errorf("%d GOAWAYs are counted, want 2", n)
+	}
+	for _, kind := range []string{"quic", "webtransport"} {
+		if n := closedOf(server, kind); n["drained"] != 1 || len(n) != 1 {
+			t.Errorf("the ended sessions over %s are counted as %v, want one drained", kind, n)
+		}
 	}
 }
 
@@ -256,8 +262,8 @@ func TestADrainEndsAtItsTimeoutForThoseWhoStay(t *testing.T) {
 		t.Errorf("the drain ended with %v", err)
 	}
 	_ = wantEnd(t, viewer)
-	if n := server.Stats().Closed["quic"]; n["drained"]+n["clean"]+n["lost"] != 1 {
-		t.Errorf("the closed session is counted as %v", n)
+	if n := closedOf(server, "quic"); n["forced"] != 1 || len(n) != 1 {
+		t.Errorf("the closed session is counted as %v, want one forced", n)
 	}
 }
 

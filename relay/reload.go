@@ -80,6 +80,7 @@ func (s *Server) apply(u config.Update) {
 func (s *Server) use(live *config.LiveConfig) {
 	s.logs.set(live.Log)
 	s.origin.SetPacingCap(int64(live.PacingCap))
+	s.origin.SetLimits(modelLimits(live.Limits))
 	s.origin.SetCache(cacheConfig(live.Cache, memoryLimit(s.log)))
 	s.live.Store(live)
 }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/moqrelay/operator/relay/admin"
+	"github.com/moqrelay/operator/relay/model"
 	"github.com/moqrelay/operator/relay/status"
+	"github.com/moqrelay/operator/relay/transport"
 )
 
 func (s *Server) statusHandler() http.Handler {
@@ -50,17 +52,14 @@ func (r *reloads) current() status.Config {
 
 // Stats is what was counted since the start.
 func (s *Server) Stats() admin.Stats {
-	m := s.origin.Stats()
-	stats := admin.Stats{
-		Broadcasts: m.Broadcasts.Load(), Routes: m.Routes.Load(), Tracks: m.Tracks.Load(), Subscriptions: m.Subscriptions.Load(),
-		Groups: m.Groups.Load(), CachedGroups: m.CachedGroups.Load(),
-		PausedStreams: m.Paused.Load(), Pauses: m.Pauses.Load(), PausesDenied: m.PausesDenied.Load(),
-		EvictedGroups: m.EvictedGroups.Load(), EvictedBytes: m.EvictedBytes.Load(), EvictedTailBytes: m.EvictedTailBytes.Load(),
-		ReadersExpired: m.ReadersExpired.Load(), Sessions: make(map[string]int64),
-	}
+	stats := modelStats(s.origin.Stats())
 	stats.AcceptFailures, stats.AcceptStalled = make(map[string]map[string]int64), make(map[string]map[string]time.Duration)
 	s.sockets.tcp.count(&stats)
 	s.sockets.status.count(&stats)
+	for key, c := range s.traffic.all() {
+		stats.Traffic = append(stats.Traffic, c.read(key))
+		stats.DatagramsDropped["size"] += c.DatagramsTooLarge.Load()
+	}
 	s.sessions.count(&stats)
 	s.reloads.mu.Lock()
 	defer s.reloads.mu.Unlock()
@@ -68,16 +67,43 @@ func (s *Server) Stats() admin.Stats {
 	return stats
 }
 
+// modelStats is what the model has counted.
+func modelStats(m *model.Stats) admin.Stats {
+	return admin.Stats{
+		Broadcasts: m.Broadcasts.Load(), Routes: m.Routes.Load(), Tracks: m.Tracks.Load(),
+		CachedGroups: m.CachedGroups.Load(), BufferBytes: m.BufferBytes.Load(),
+		PausedStreams: m.Paused.Load(), Pauses: m.Pauses.Load(), PausesDenied: m.PausesDenied.Load(), PauseTime: time.Duration(m.PauseTime.Load()),
+		EvictedGroups: map[string]int64{
+			"age": m.EvictedAge.Groups.Load(), "capacity": m.EvictedCapacity.Groups.Load(), "tail": m.EvictedTail.Groups.Load(),
+		},
+		EvictedBytes: map[string]int64{
+			"age": m.EvictedAge.Bytes.Load(), "capacity": m.EvictedCapacity.Bytes.Load(), "tail": m.EvictedTail.Bytes.Load(),
+		},
+		Fetches: map[string]int64{
+			"hit": m.FetchHit.Load(), "miss": m.FetchMiss.Load(), "joined": m.FetchJoined.Load(), "not_found": m.FetchNotFound.Load(),
+		},
+		DatagramsDropped: map[string]int64{"queue": m.DatagramsQueue.Load(), "age": m.DatagramsAge.Load()},
+		Forward:          histogramOf(&m.Forward),
+	}
+}
+
+// count adds who is connected, and who was, to stats, whose traffic is filled in.
 func (s *sessions) count(stats *admin.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	stats.Refused = maps.Clone(s.refused)
 	for _, o := range s.open {
-		stats.Sessions[string(o.conn.Info().Kind)]++
+		if o.drained {
+			stats.Draining++
+		}
 	}
-	stats.Opened, stats.Refused, stats.GoawaySent = maps.Clone(s.opened), maps.Clone(s.refused), s.goaways
-	stats.Closed = make(map[string]map[string]int64)
-	for kind, reasons := range s.closed {
-		stats.Closed[kind] = maps.Clone(reasons)
+	for i := range stats.Traffic {
+		t := &stats.Traffic[i]
+		c := s.traffic.of(transport.Kind(t.Transport), t.Tier)
+		t.Opened, t.Closed, t.Sessions = c.opened, maps.Clone(c.closed), c.opened
+		for _, n := range c.closed {
+			t.Sessions -= n
+		}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/moqrelay/operator/relay/admin"
 	"github.com/moqrelay/operator/relay/config"
 	"github.com/moqrelay/operator/relay/model"
-	"github.com/moqrelay/operator/relay/session"
 	"github.com/moqrelay/operator/relay/transport/qmux"
 )
 
@@ -47,7 +46,7 @@ type Server struct {
 	origin       *model.Origin
 	certificates *certificates
 	sessions     *sessions
-	counters     session.Counters
+	traffic      *traffic
 	alive        admin.Liveness
 	sockets      sockets
 	qmux         qmux.Config
@@ -76,13 +75,12 @@ func New(o Options) (*Server, error) {
 	s.log = slog.New(s.logs)
 	s.reloads.loaded(o.Loaded)
 	s.origin = model.NewOrigin(model.Config{
-		Cache:           cacheConfig(live.Cache, memoryLimit(s.log)),
-		PacingCap:       int64(live.PacingCap),
-		MaxFrame:        int64(live.Limits.MaxFrame),
-		GroupTail:       int64(live.Limits.GroupTail),
-		UpstreamTimeout: time.Duration(live.Limits.UpstreamTimeoutSeconds) * time.Second,
+		Cache:     cacheConfig(live.Cache, memoryLimit(s.log)),
+		PacingCap: int64(live.PacingCap),
 	})
-	s.sessions = newSessions()
+	s.origin.SetLimits(modelLimits(live.Limits))
+	s.traffic = newTraffic()
+	s.sessions = newSessions(s.traffic)
 	s.live.Store(&live)
 	var err error
 	if s.certificates, err = newCertificates(cfg.TLS, s.log, s.reloads.countTLS); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/moqrelay/operator/relay/config"
+	"github.com/moqrelay/operator/relay/session"
 	"github.com/moqrelay/operator/relay/session/lite"
 	"github.com/moqrelay/operator/relay/status"
 	"github.com/moqrelay/operator/relay/transport"
@@ -21,21 +22,22 @@ const (
 	closedClean    = "clean"
 	closedProtocol = "protocol"
 	closedLost     = "lost"
+	closedStalled  = "stalled"
+	closedExpired  = "expired"
 	closedDrained  = "drained"
+	closedForced   = "forced"
 )
 
 // sessions are who is connected, and the count of those who were.
 type sessions struct {
 	running sync.WaitGroup
+	traffic *traffic
 
 	mu      sync.Mutex
 	nextID  uint64
 	open    map[uint64]*openSession
 	perIP   map[string]int
-	opened  map[string]int64
-	closed  map[string]map[string]int64
 	refused map[string]int64
-	goaways int64
 	changed chan struct{} // closed and replaced when a session ends
 }
 
@@ -45,13 +47,15 @@ type openSession struct {
 	session *lite.Session
 	started time.Time
 	cancel  context.CancelCauseFunc
-	drained bool // GOAWAY was sent; guarded by sessions.mu
+
+	// guarded by sessions.mu
+	drained bool          // told to leave
+	counts  *tierCounters // where it is counted
 }
 
-func newSessions() *sessions {
+func newSessions(t *traffic) *sessions {
 	return &sessions{
-		open: make(map[uint64]*openSession), perIP: make(map[string]int),
-		opened: make(map[string]int64), closed: make(map[string]map[string]int64),
+		traffic: t, open: make(map[uint64]*openSession), perIP: make(map[string]int),
 		refused: make(map[string]int64), changed: make(chan struct{}),
 	}
 }
@@ -69,16 +73,14 @@ func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 	defer cancel(nil)
 	log := s.log.With("remote", info.Remote.String(), "transport", string(info.Kind), "protocol", info.Protocol)
 	limits := s.live.Load().Limits
-	open := s.sessions.add(&openSession{
-		conn: conn, started: time.Now(), cancel: cancel,
-		session: lite.New(conn, version, lite.Config{
-			Origin:   s.origin,
-			Limits:   sessionLimits(limits),
-			Counters: &s.counters,
-			Log:      log,
-		}),
-	}, limits)
-	if open == nil { // many came at once, and all of them before the first was counted
+	open := &openSession{conn: conn, started: time.Now(), cancel: cancel}
+	open.session = lite.New(conn, version, lite.Config{
+		Origin:   s.origin,
+		Limits:   sessionLimits(limits),
+		Counters: s.sessions.counters(open, ""),
+		Log:      log,
+	})
+	if !s.sessions.add(open, limits) { // many came at once, and all of them before the first was counted
 		conn.Close(uint64(wire.SessionInternalError), "no new sessions now: overload")
 		return
 	}
@@ -88,8 +90,18 @@ func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 		s.sendGoaway(open)
 	}
 	err = open.session.Run(ctx)
-	reason := s.sessions.remove(open, err)
+	reason := s.sessions.remove(open, err, ctx.Err() != nil)
 	logEnd(ctx, log, reason, err, time.Since(open.started))
+}
+
+// counters returns where a session counts from now on, and counts it as opened
+// when it is taken.
+func (s *sessions) counters(o *openSession, tier string) *session.Counters {
+	counts := s.traffic.of(o.conn.Info().Kind, tier)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.counts = counts
+	return &counts.Counters
 }
 
 func logEnd(ctx context.Context, log *slog.Logger, reason string, err error, lasted time.Duration) {
@@ -100,55 +112,54 @@ func logEnd(ctx context.Context, log *slog.Logger, reason string, err error, las
 	log.Log(ctx, level, "session ended", "reason", reason, "error", err, "lasted", lasted.Round(time.Millisecond).String())
 }
 
-// add counts a session; nil when it is over a limit.
-func (s *sessions) add(o *openSession, limits config.Limits) *openSession {
+// add takes a session in; it reports false when that is over a limit.
+func (s *sessions) add(o *openSession, limits config.Limits) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fullLocked(limits, o.conn.Info().Remote) {
+	remote := o.conn.Info().Remote
+	if s.fullLocked(limits, remote) {
 		s.refused[refusedOverload]++
-		return nil
+		return false
 	}
 	s.nextID++
 	o.id = s.nextID
 	s.open[o.id] = o
-	info := o.conn.Info()
-	s.perIP[ipOf(info.Remote)]++
-	s.opened[string(info.Kind)]++
-	return o
+	s.perIP[ipOf(remote)]++
+	o.counts.opened++
+	return true
 }
 
-// remove forgets an ended session and returns the word for its end.
-func (s *sessions) remove(o *openSession, err error) string {
-	info := o.conn.Info()
+// remove forgets an ended session and returns the word for its end; forced when
+// the relay ended it.
+func (s *sessions) remove(o *openSession, err error, forced bool) string {
+	ip := ipOf(o.conn.Info().Remote)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, o.id)
-	if s.perIP[ipOf(info.Remote)]--; s.perIP[ipOf(info.Remote)] == 0 {
-		delete(s.perIP, ipOf(info.Remote))
+	if s.perIP[ip]--; s.perIP[ip] == 0 {
+		delete(s.perIP, ip)
 	}
-	reason := closeReason(o, err)
-	kind := string(info.Kind)
-	if s.closed[kind] == nil {
-		s.closed[kind] = make(map[string]int64)
-	}
-	s.closed[kind][reason]++
+	reason := closeReason(o, err, forced)
+	o.counts.closed[reason]++
 	close(s.changed)
 	s.changed = make(chan struct{})
 	return reason
 }
 
-func closeReason(o *openSession, err error) string {
-	var fault *lite.Error
-	var closed *transport.CloseError
+func closeReason(o *openSession, err error, forced bool) string {
+	fault, ours := errors.AsType[*lite.Error](err)
+	closed, ended := errors.AsType[*transport.CloseError](err)
 	switch {
+	case forced:
+		return closedForced
+	case ours && fault.Code == wire.SessionUnauthorized:
+		return closedExpired
+	case ours:
+		return closedProtocol
 	case o.drained:
 		return closedDrained
-	case err == nil:
+	case err == nil, ended && closed.Remote && !closed.Transport: // the latter with a code of its own
 		return closedClean
-	case errors.As(err, &fault):
-		return closedProtocol
-	case errors.As(err, &closed) && closed.Remote && !closed.Transport:
-		return closedClean // with a code of its own
 	}
 	return closedLost
 }

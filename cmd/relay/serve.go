@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,10 @@ import (
 	"github.com/moqrelay/operator/relay/config"
 	"github.com/moqrelay/operator/relay/preflight"
 )
+
+// mutexSamples is how many contended locks there are to one that is sampled, where
+// profiles are asked for.
+const mutexSamples = 100
 
 // serveCommand is `moq-relay serve`.
 type serveCommand struct {
@@ -59,6 +64,9 @@ func (c *serveCommand) serve(ctx context.Context, source config.Source, loaded *
 	})
 	if err != nil {
 		return fail(err)
+	}
+	if c.profiles {
+		runtime.SetMutexProfileFraction(mutexSamples)
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, caught(source, loaded)...)

@@ -12,63 +12,120 @@ import (
 
 // atStart are the lines of a relay that has done nothing yet.
 const atStart = `
-moq_relay_accept_failures_total{class="connection",listener="tcp"} 0
-moq_relay_accept_failures_total{class="exhausted",listener="tcp"} 0
-moq_relay_accept_failures_total{class="unknown",listener="tcp"} 0
 moq_relay_accept_failures_total{class="connection",listener="status"} 0
+moq_relay_accept_failures_total{class="connection",listener="tcp"} 0
 moq_relay_accept_failures_total{class="exhausted",listener="status"} 0
+moq_relay_accept_failures_total{class="exhausted",listener="tcp"} 0
 moq_relay_accept_failures_total{class="unknown",listener="status"} 0
-moq_relay_accept_stalled_seconds{class="connection",listener="tcp"} 0
-moq_relay_accept_stalled_seconds{class="exhausted",listener="tcp"} 0
-moq_relay_accept_stalled_seconds{class="unknown",listener="tcp"} 0
+moq_relay_accept_failures_total{class="unknown",listener="tcp"} 0
 moq_relay_accept_stalled_seconds{class="connection",listener="status"} 0
+moq_relay_accept_stalled_seconds{class="connection",listener="tcp"} 0
 moq_relay_accept_stalled_seconds{class="exhausted",listener="status"} 0
+moq_relay_accept_stalled_seconds{class="exhausted",listener="tcp"} 0
 moq_relay_accept_stalled_seconds{class="unknown",listener="status"} 0
+moq_relay_accept_stalled_seconds{class="unknown",listener="tcp"} 0
+moq_relay_announcements_discarded_total 0
 moq_relay_broadcasts 0
+moq_relay_buffer_bytes 0
 moq_relay_build_info{go_version="GO",version="v0.1.0"} 1
+moq_relay_bytes_total{role="publisher",tier="open"} 0
+moq_relay_bytes_total{role="subscriber",tier="open"} 0
 moq_relay_cache_bytes 0
 moq_relay_cache_capacity_bytes 0
-moq_relay_cache_evicted_bytes_total{part="group"} 0
-moq_relay_cache_evicted_bytes_total{part="tail"} 0
-moq_relay_cache_evicted_groups_total 0
+moq_relay_cache_evicted_bytes_total{reason="age"} 0
+moq_relay_cache_evicted_bytes_total{reason="capacity"} 0
+moq_relay_cache_evicted_bytes_total{reason="tail"} 0
+moq_relay_cache_evicted_groups_total{reason="age"} 0
+moq_relay_cache_evicted_groups_total{reason="capacity"} 0
+moq_relay_cache_evicted_groups_total{reason="tail"} 0
+moq_relay_cache_fetch_total{result="hit"} 0
+moq_relay_cache_fetch_total{result="joined"} 0
+moq_relay_cache_fetch_total{result="miss"} 0
+moq_relay_cache_fetch_total{result="not_found"} 0
 moq_relay_cache_groups 0
 moq_relay_config_reloads_total{result="needs_restart"} 0
 moq_relay_config_reloads_total{result="ok"} 0
 moq_relay_config_reloads_total{result="rejected"} 0
+moq_relay_datagrams_dropped_total{reason="age"} 0
+moq_relay_datagrams_dropped_total{reason="queue"} 0
+moq_relay_datagrams_dropped_total{reason="size"} 0
+moq_relay_datagrams_total{role="publisher",tier="open"} 0
+moq_relay_datagrams_total{role="subscriber",tier="open"} 0
+moq_relay_expired_bytes_total{tier="open"} 0
+moq_relay_fetches_total{role="publisher",tier="open"} 0
+moq_relay_fetches_total{role="subscriber",tier="open"} 0
+moq_relay_first_frame_seconds_bucket{le="+Inf"} 0
+moq_relay_first_frame_seconds_count 0
+moq_relay_first_frame_seconds_sum 0
+moq_relay_forward_seconds_bucket{le="+Inf"} 0
+moq_relay_forward_seconds_count 0
+moq_relay_forward_seconds_sum 0
+moq_relay_frames_total{role="publisher",tier="open"} 0
+moq_relay_frames_total{role="subscriber",tier="open"} 0
+moq_relay_goaway_received_total 0
 moq_relay_goaway_sent_total 0
+moq_relay_group_streams_reset_total{reason="cancelled"} 0
+moq_relay_group_streams_reset_total{reason="evicted"} 0
 moq_relay_group_streams_reset_total{reason="expired"} 0
-moq_relay_groups_total 0
+moq_relay_group_streams_reset_total{reason="lagged"} 0
+moq_relay_group_streams_reset_total{reason="too_large"} 0
+moq_relay_group_streams_reset_total{reason="upstream"} 0
+moq_relay_groups_total{role="publisher",tier="open"} 0
+moq_relay_groups_total{role="subscriber",tier="open"} 0
 moq_relay_ingest_pause_denied_total 0
+moq_relay_ingest_pause_seconds_total 0
 moq_relay_ingest_paused_streams 0
 moq_relay_ingest_pauses_total 0
 moq_relay_routes 0
-moq_relay_sessions_closed_total{reason="clean",transport="quic"} 0
-moq_relay_sessions_closed_total{reason="clean",transport="websocket"} 0
-moq_relay_sessions_closed_total{reason="clean",transport="webtransport"} 0
-moq_relay_sessions_closed_total{reason="drained",transport="quic"} 0
-moq_relay_sessions_closed_total{reason="drained",transport="websocket"} 0
-moq_relay_sessions_closed_total{reason="drained",transport="webtransport"} 0
-moq_relay_sessions_closed_total{reason="lost",transport="quic"} 0
-moq_relay_sessions_closed_total{reason="lost",transport="websocket"} 0
-moq_relay_sessions_closed_total{reason="lost",transport="webtransport"} 0
-moq_relay_sessions_closed_total{reason="protocol",transport="quic"} 0
-moq_relay_sessions_closed_total{reason="protocol",transport="websocket"} 0
-moq_relay_sessions_closed_total{reason="protocol",transport="webtransport"} 0
+moq_relay_sessions_closed_total{reason="clean",tier="open",transport="quic"} 0
+moq_relay_sessions_closed_total{reason="clean",tier="open",transport="websocket"} 0
+moq_relay_sessions_closed_total{reason="clean",tier="open",transport="webtransport"} 0
+moq_relay_sessions_closed_total{reason="drained",tier="open",transport="quic"} 0
+moq_relay_sessions_closed_total{reason="drained",tier="open",transport="websocket"} 0
+moq_relay_sessions_closed_total{reason="drained",tier="open",transport="webtransport"} 0
+moq_relay_sessions_closed_total{reason="expired",tier="open",transport="quic"} 0
+moq_relay_sessions_closed_total{reason="expired",tier="open",transport="websocket"} 0
+moq_relay_sessions_closed_total{reason="expired",tier="open",transport="webtransport"} 0
+moq_relay_sessions_closed_total{reason="forced",tier="open",transport="quic"} 0
+moq_relay_sessions_closed_total{reason="forced",tier="open",transport="websocket"} 0
+moq_relay_sessions_closed_total{reason="forced",tier="open",transport="webtransport"} 0
+moq_relay_sessions_closed_total{reason="lost",tier="open",transport="quic"} 0
+moq_relay_sessions_closed_total{reason="lost",tier="open",transport="websocket"} 0
+moq_relay_sessions_closed_total{reason="lost",tier="open",transport="webtransport"} 0
+moq_relay_sessions_closed_total{reason="protocol",tier="open",transport="quic"} 0
+moq_relay_sessions_closed_total{reason="protocol",tier="open",transport="websocket"} 0
+moq_relay_sessions_closed_total{reason="protocol",tier="open",transport="webtransport"} 0
+moq_relay_sessions_closed_total{reason="stalled",tier="open",transport="quic"} 0
+moq_relay_sessions_closed_total{reason="stalled",tier="open",transport="websocket"} 0
+moq_relay_sessions_closed_total{reason="stalled",tier="open",transport="webtransport"} 0
 moq_relay_sessions_draining 0
-moq_relay_sessions_opened_total{transport="quic"} 0
-moq_relay_sessions_opened_total{transport="websocket"} 0
-moq_relay_sessions_opened_total{transport="webtransport"} 0
+moq_relay_sessions_opened_total{tier="open",transport="quic"} 0
+moq_relay_sessions_opened_total{tier="open",transport="websocket"} 0
+moq_relay_sessions_opened_total{tier="open",transport="webtransport"} 0
 moq_relay_sessions_refused_total{reason="draining"} 0
 moq_relay_sessions_refused_total{reason="forbidden"} 0
-moq_relay_sessions_refused_total{reason="unauthorized"} 0
 moq_relay_sessions_refused_total{reason="malformed"} 0
 moq_relay_sessions_refused_total{reason="overload"} 0
 moq_relay_sessions_refused_total{reason="tls"} 0
+moq_relay_sessions_refused_total{reason="unauthorized"} 0
 moq_relay_sessions_refused_total{reason="version"} 0
-moq_relay_sessions{transport="quic"} 0
-moq_relay_sessions{transport="websocket"} 0
-moq_relay_sessions{transport="webtransport"} 0
-moq_relay_subscriptions 0
+moq_relay_sessions{tier="open",transport="quic"} 0
+moq_relay_sessions{tier="open",transport="websocket"} 0
+moq_relay_sessions{tier="open",transport="webtransport"} 0
+moq_relay_streams_refused_total{reason="malformed"} 0
+moq_relay_streams_refused_total{reason="unknown"} 0
+moq_relay_streams_refused_total{reason="unwanted"} 0
+moq_relay_subscription_errors_total{reason="forbidden",role="subscriber",tier="open"} 0
+moq_relay_subscription_errors_total{reason="going_away",role="subscriber",tier="open"} 0
+moq_relay_subscription_errors_total{reason="limit",role="subscriber",tier="open"} 0
+moq_relay_subscription_errors_total{reason="not_found",role="subscriber",tier="open"} 0
+moq_relay_subscription_errors_total{reason="other",role="subscriber",tier="open"} 0
+moq_relay_subscription_errors_total{reason="timeout",role="subscriber",tier="open"} 0
+moq_relay_subscription_errors_total{reason="unroutable",role="subscriber",tier="open"} 0
+moq_relay_subscriptions_opened_total{role="publisher",tier="open"} 0
+moq_relay_subscriptions_opened_total{role="subscriber",tier="open"} 0
+moq_relay_subscriptions{role="publisher",tier="open"} 0
+moq_relay_subscriptions{role="subscriber",tier="open"} 0
 moq_relay_tls_reloads_total{result="ok"} 0
 moq_relay_tls_reloads_total{result="rejected"} 0
 moq_relay_tracks 0
@@ -92,24 +149,63 @@ func TestCountsAreShownUnderTheirLabels(t *testing.T) {
 			Receive: status.Buffer{Requested: 40, Granted: 20}, Send: status.Buffer{Requested: 30, Granted: 10}, Drops: 7,
 		}
 		f.stats = Stats{
-			Sessions:       map[string]int64{"quic": 2, "carrier pigeon": 9},
-			Closed:         map[string]map[string]int64{"websocket": {"lost": 3}},
-			Refused:        map[string]int64{"overload": 4},
-			ReadersExpired: 6, EvictedTailBytes: 8, Pauses: 11, Groups: 12,
-			ConfigReloads: map[string]int64{"rejected": 1},
+			Traffic: []Traffic{
+				{
+					Transport: "quic", Tier: "token", Sessions: 2, Opened: 7, Closed: map[string]int64{"lost": 3, "clean": 2},
+					Publisher:  Flow{Bytes: 100, Frames: 10, Groups: 2, Datagrams: 1, Fetches: 4, Subscriptions: 1, Opened: 3},
+					Subscriber: Flow{Bytes: 300, Groups: 6, Errors: map[string]int64{"timeout": 5}},
+					Resets:     map[string]int64{"expired": 6}, ExpiredBytes: 50, GoawaySent: 1,
+					FirstFrame: Histogram{Buckets: map[float64]uint64{0.1: 1, 1: 2}, Count: 3, Sum: 4.5},
+				},
+				{
+					Transport: "websocket", Tier: "token", Sessions: 1, Opened: 1, Subscriber: Flow{Bytes: 30},
+					Resets: map[string]int64{"expired": 1}, ExpiredBytes: 5, GoawaySent: 1, Strays: map[string]int64{"unknown": 2},
+					FirstFrame: Histogram{Buckets: map[float64]uint64{0.1: 0, 1: 1}, Count: 1, Sum: 0.5},
+				},
+				{Transport: "http", Tier: "open", Subscriber: Flow{Bytes: 3, Fetches: 1}},
+				{Transport: "carrier pigeon", Tier: "open", Sessions: 99},
+			},
+			Draining:      4,
+			Refused:       map[string]int64{"overload": 4, "mood": 1},
+			EvictedBytes:  map[string]int64{"tail": 8},
+			EvictedGroups: map[string]int64{"age": 9},
+			Pauses:        11, PauseTime: 1500 * time.Millisecond,
+			AcceptFailures: map[string]map[string]int64{"tcp": {"exhausted": 3}},
+			AcceptStalled:  map[string]map[string]time.Duration{"tcp": {"exhausted": 2 * time.Second}},
+			ConfigReloads:  map[string]int64{"rejected": 1},
 		}
 	}))
 	for _, want := range []string{
-		`moq_relay_sessions_draining 5`,
-		`moq_relay_sessions{transport="quic"} 2`,
-		`moq_relay_sessions_closed_total{reason="lost",transport="websocket"} 3`,
+		`moq_relay_sessions_draining 4`,
+		`moq_relay_sessions{tier="token",transport="quic"} 2`,
+		`moq_relay_sessions{tier="open",transport="quic"} 0`,
+		`moq_relay_sessions_opened_total{tier="token",transport="websocket"} 1`,
+		`moq_relay_sessions_closed_total{reason="lost",tier="token",transport="quic"} 3`,
 		`moq_relay_sessions_refused_total{reason="overload"} 4`,
-		`moq_relay_group_streams_reset_total{reason="expired"} 6`,
-		`moq_relay_cache_evicted_bytes_total{part="tail"} 8`,
+		`moq_relay_bytes_total{role="publisher",tier="token"} 100`,
+		`moq_relay_bytes_total{role="subscriber",tier="token"} 330`,
+		`moq_relay_bytes_total{role="subscriber",tier="open"} 3`,
+		`moq_relay_fetches_total{role="publisher",tier="token"} 4`,
+		`moq_relay_fetches_total{role="subscriber",tier="open"} 1`,
+		`moq_relay_subscriptions{role="publisher",tier="token"} 1`,
+		`moq_relay_subscription_errors_total{reason="timeout",role="subscriber",tier="token"} 5`,
+		`moq_relay_group_streams_reset_total{reason="expired"} 7`,
+		`moq_relay_expired_bytes_total{tier="token"} 55`,
+		`moq_relay_streams_refused_total{reason="unknown"} 2`,
+		`moq_relay_goaway_sent_total 2`,
+		`moq_relay_first_frame_seconds_bucket{le="0.1"} 1`,
+		`moq_relay_first_frame_seconds_bucket{le="1"} 3`,
+		`moq_relay_first_frame_seconds_bucket{le="+Inf"} 4`,
+		`moq_relay_first_frame_seconds_sum 5`,
+		`moq_relay_first_frame_seconds_count 4`,
+		`moq_relay_cache_evicted_bytes_total{reason="tail"} 8`,
+		`moq_relay_cache_evicted_groups_total{reason="age"} 9`,
 		`moq_relay_cache_bytes 100`,
 		`moq_relay_cache_capacity_bytes 200`,
 		`moq_relay_ingest_pauses_total 11`,
-		`moq_relay_groups_total 12`,
+		`moq_relay_ingest_pause_seconds_total 1.5`,
+		`moq_relay_accept_failures_total{class="exhausted",listener="tcp"} 3`,
+		`moq_relay_accept_stalled_seconds{class="exhausted",listener="tcp"} 2`,
 		`moq_relay_config_reloads_total{result="rejected"} 1`,
 		`moq_relay_udp_socket_buffer_bytes{direction="receive",kind="requested"} 40`,
 		`moq_relay_udp_socket_buffer_bytes{direction="receive",kind="granted"} 20`,
@@ -121,7 +217,7 @@ func TestCountsAreShownUnderTheirLabels(t *testing.T) {
 			t.Errorf("%s is not there", want)
 		}
 	}
-	if all := strings.Join(lines, "\n"); strings.Contains(all, "pigeon") {
+	if all := strings.Join(lines, "\n"); strings.Contains(all, "pigeon") || strings.Contains(all, "mood") {
 		t.Error("an unknown word has become a label")
 	}
 }
