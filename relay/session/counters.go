@@ -18,6 +18,8 @@ type Counters struct {
 	Subscriptions, Pulls Opened
 	// Fetches counts the peers' requests for one group each.
 	Fetches atomic.Int64
+	// UpstreamFetches counts ours to peers.
+	UpstreamFetches atomic.Int64
 	// Refused are the peers' requests for tracks and groups that were refused.
 	Refused Refusals
 

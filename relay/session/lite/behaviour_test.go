@@ -45,20 +45,6 @@ func TestUnknownStreamsAreResetAndNothingElse(t *testing.T) {
 	}, versions...)
 }
 
-func TestFetchIsRefusedWhereItExistsAndUnknownBefore(t *testing.T) {
-	scripted(t, func(t *testing.T, v lite.Version) {
-		s := server(t, v)
-		fetch, code := `03 | 0c 03"cam" 05"video" 00 00`, "0x33"
-		if v.HasFrameBounds() {
-			fetch = `03 | 0e 03"cam" 05"video" 00 00 00 00`
-		}
-		if !v.ServesFetch() {
-			code = "0"
-		}
-		s.run("open bidi a\n a write " + fetch + "\n a want reset " + code + "\n alive")
-	}, versions...)
-}
-
 func TestStreamsOfLaterVersionsAreUnknownBefore(t *testing.T) {
 	scripted(t, func(t *testing.T, v lite.Version) {
 		s := server(t, v)

@@ -42,6 +42,7 @@ func (s *Session) sayGoaway(uri string) {
 		s.log.Debug("GOAWAY not sent", "error", err)
 		return
 	}
+	s.counters.GoawaySent.Add(1)
 	// A client may end its half at once and stay: that is its business.
 	_ = untilEnd(s.version.Reader(st, 0))
 }
@@ -75,6 +76,7 @@ func (s *Session) serveGoaway(st transport.Stream, in *wire.StreamReader) error 
 // leavePeer acts on the peer's GOAWAY. [Session.Pull] and [Session.Fetch] refuse
 // from now on.
 func (s *Session) leavePeer(uri string) {
+	s.counters.GoawayReceived.Add(1)
 	s.log.Info("the peer is going away", "uri", clip(uri))
 	s.heard.reprice()
 	if s.cfg.OnGoaway != nil {

@@ -166,7 +166,9 @@ func (s *Session) newDelivery(st transport.Stream, req *lite.Subscribe) (*delive
 	}
 	s.requests.enter(path)
 	d := &delivery{s: s, st: st, id: req.ID, path: path, sub: sub}
+	s.enterDatagrams(sub, req.ID)
 	d.over = sync.OnceFunc(func() {
+		s.leaveDatagrams(sub)
 		sub.Close()
 		s.requests.release(req.ID)
 		closed()
@@ -410,6 +412,7 @@ func (s *Session) options(p *lite.Preferences) model.Options {
 		FrameStart:  p.FrameStart,
 		FrameEnd:    p.FrameEnd.Value,
 		HasFrameEnd: p.FrameEnd.Set,
+		Datagrams:   s.datagrams.queue,
 	}
 	switch {
 	case s.version.HasGroupFloor():

@@ -87,6 +87,8 @@ type Session struct {
 	cfg      Config
 	log      *slog.Logger
 	counters *session.Counters
+	in, out  session.Meter // the session's own part of counters
+	ranks    *session.Ranks
 	window   model.Window
 	began    time.Time // for the arrival times of sources without timestamps
 	probe    lite.ProbeLevel
@@ -100,7 +102,10 @@ type Session struct {
 	goneAway atomic.Bool // the peer said it
 	leave    chan string // GoAway's URI, on its way to Run
 
-	probes atomic.Int32 // Probe streams of the peer
+	probes    atomic.Int32  // Probe streams of the peer
+	fetches   chan struct{} // of the peer that are answered
+	asking    chan struct{} // for groups of the peer
+	datagrams datagrams
 
 	places chan struct{} // of groups that are being sent; each is two goroutines
 
@@ -117,16 +122,22 @@ func New(conn transport.Conn, version lite.Version, cfg Config) *Session {
 		conn: conn, version: version, cfg: cfg, counters: cfg.Counters,
 		log:    cfg.Log.With("remote", conn.Info().Remote, "version", version.String()),
 		window: session.NewWindow(conn),
+		in:     cfg.Counters.In.Meter(),
+		out:    cfg.Counters.Out.Meter(),
+		ranks:  session.NewRanks(),
 		probe:  probeLevel(conn),
 		began:  time.Now(),
 	}
 	s.peer.ready = make(chan struct{})
 	s.leave = make(chan string, 1)
 	s.places = make(chan struct{}, s.cfg.Limits.Groups)
+	s.fetches = make(chan struct{}, s.cfg.Limits.Fetches)
+	s.asking = make(chan struct{}, mostAsking)
 	s.requests.byID = make(map[uint64]struct{})
 	s.pulls.byID = make(map[uint64]*pull)
 	s.heard.live = make(map[*hearing]struct{})
 	s.announced.streams = make(map[*announcer]struct{})
+	s.initDatagrams()
 	return s
 }
 

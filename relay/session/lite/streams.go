@@ -115,7 +115,7 @@ func (s *Session) serveType(typ lite.BidiType, st transport.Stream, in *wire.Str
 	case lite.BidiGoaway:
 		return s.serveGoaway(st, in)
 	case lite.BidiFetch:
-		return s.serveFetch(in)
+		return s.serveFetch(st, in)
 	case lite.BidiProbe:
 		return s.serveProbe(st, in)
 	}

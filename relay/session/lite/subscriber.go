@@ -113,6 +113,7 @@ func (s *Session) pull(p *model.Producer) {
 		all:        make(chan struct{}),
 	}
 	s.pulls.add(pl)
+	s.expectDatagrams()
 	var err error
 	var task sync.WaitGroup
 	task.Go(func() {
