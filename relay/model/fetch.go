@@ -162,10 +162,11 @@ func (f *Fetch) latest(ctx context.Context) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.hold = sub
+	defer sub.Close()
 	if _, err := sub.Info(ctx); err != nil {
 		return nil, err
 	}
+	f.hold = sub.track.join(Options{Passive: true}, f.peer)
 	wait, cancel := context.WithTimeoutCause(ctx, f.origin.limits.Load().UpstreamTimeout, ErrUpstreamTimeout)
 	defer cancel()
 	for {
