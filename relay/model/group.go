@@ -368,14 +368,19 @@ func (g *group) lose(cut []*Reader, err error) {
 }
 
 // sentLocked is the log offset below which nobody needs anything: the slowest
-// reader's, and without a reader what was ever taken.
+// reader's; the front while a subscription has still to be given the group; and
+// without either what was ever taken.
 func (g *group) sentLocked() int64 {
-	if g.attached == nil {
-		return g.mark.Load()
-	}
-	sent := int64(noLimit)
+	sent, readers := int64(noLimit), int32(0)
 	for r := g.attached; r != nil; r = r.after {
 		sent = min(sent, r.pos.Load())
+		readers++
+	}
+	switch {
+	case g.readers.Load() > readers:
+		return g.front
+	case readers == 0:
+		return g.mark.Load()
 	}
 	return sent
 }
