@@ -26,7 +26,7 @@ func (p *program) newClock() *cobra.Command {
 		Long: `Publish the time of day as text: each second is a group, each frame the time in
 RFC 3339 with milliseconds. "moq-load sub URL --broadcast clock --track seconds --print"
 shows it with the latency.`,
-		Args: cobra.ExactArgs(1),
+		Args: urlCount(1, 1),
 		RunE: func(cmd *cobra.Command, urls []string) error { return c.run(cmd.Context(), urls) },
 	}
 	flags := cmd.Flags()

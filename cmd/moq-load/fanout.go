@@ -44,7 +44,7 @@ for this (--start), which needs no URL where its first line names its addresses:
 Delivered are frames of the measured time that came at all; latency is from the
 publisher's write to the last byte of the frame at the viewer. The exit code is 1 when
 somebody cannot publish or watch or when a byte is wrong, not when frames are late.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: urlCount(0, 1),
 		RunE: func(cmd *cobra.Command, urls []string) error { return c.run(cmd.Context(), urls) },
 	}
 	flags := cmd.Flags()
@@ -96,13 +96,14 @@ func (c *fanoutCommand) run(ctx context.Context, urls []string) error {
 	if err := c.validate(urls); err != nil {
 		return err
 	}
-	text := c.target
-	if len(urls) > 0 {
-		text.URL = urls[0]
-	}
-	target, err := text.Parse()
+	urls = append(urls, "http://unknown") // until the relay that is started has told it
+	targets, err := c.parse(urls[:1])
 	if err != nil {
 		return err
+	}
+	target := targets[0]
+	if len(urls) == 1 {
+		target.URL = ""
 	}
 	c.o.Target, c.o.Size, c.o.Keyframe = target, int(c.size), int(c.keyframe)
 	if !c.quiet {

@@ -58,15 +58,32 @@ is fetched from there and pinned. A path in the URL is the root of the session.`
 	root.SetArgs(args)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
 	fmt.Fprintf(p.stderr, "moq-load: %v\n", err)
-	if _, ok := errors.AsType[*failure](err); ok {
-		return 1
+	if _, ok := errors.AsType[*failure](err); !ok {
+		fmt.Fprintf(p.stderr, "next: %s --help has all flags and examples\n", command.CommandPath())
+		return exitUsage
 	}
-	return exitUsage
+	if advice := load.Advice(err); advice != "" {
+		fmt.Fprintf(p.stderr, "next: %s\n", advice)
+	}
+	return 1
+}
+
+// urlCount refuses a number of URLs that a command cannot use.
+func urlCount(least, most int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, urls []string) error {
+		switch {
+		case len(urls) < least:
+			return errors.New("no relay is named: add its URL, such as http://127.0.0.1:4443 for one that `moq-relay serve --dev` runs")
+		case len(urls) > most:
+			return fmt.Errorf("%d URLs are given (%q): this command takes %d", len(urls), urls, most)
+		}
+		return nil
+	}
 }
 
 // failed marks the error of a command that was understood.

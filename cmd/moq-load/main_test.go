@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,7 +28,11 @@ func TestABadFlagIsRefusedWithItsNameAndRange(t *testing.T) {
 		{"pub ws://h --rate -1 --groups -2", "moq-load: --groups -2: 0 to 1099511627776 are possible\n--rate -1: 0 to 1e+06 are possible\n"},
 		{"pub ws://h --hold-after 3,0", "moq-load: --hold-after 0: 1 to 1099511627776 are possible\n"},
 		{"pub ws://h --size 5..4", `moq-load: invalid argument "5..4" for "--size" flag: a size or LOW..HIGH from 1 to 32Mi bytes is wanted` + "\n"},
-		{"pub", "moq-load: requires at least 1 arg(s), only received 0\n"},
+		{"pub", "moq-load: no relay is named: add its URL, such as http://127.0.0.1:4443 for one that `moq-relay serve --dev` runs\n"},
+		{"sub ws://h ws://i", "moq-load: 2 URLs are given ([\"ws://h\" \"ws://i\"]): this command takes 1\n"},
+		{"fanout", "moq-load: there is no relay: name its URL, or a command that starts one with --start\n"},
+		{"fanout ws://h --viewers 0 --size 43", "moq-load: --viewers 0: 1 to 100000 are possible\n--size 43: 44 to 33554432 are possible\n"},
+		{"fanout ws://h --start relay --relay-pid 1", "moq-load: --relay-pid names a relay that runs, --start starts another: use one of them\n"},
 		{"sub ws://h --duration 48h", "moq-load: --duration 172800: 0 to 86400 are possible\n"},
 		{"sub ws://h --version 6", `moq-load: --version "6": moq-lite-03 to moq-lite-06 and moq-lite-06-wip are spoken` + "\n"},
 		{"sub h:4443", `moq-load: relay URL "h:4443": the scheme is "h"; moqt, moql, https, http, wss and ws are spoken` + "\n"},
@@ -33,15 +40,18 @@ func TestABadFlagIsRefusedWithItsNameAndRange(t *testing.T) {
 		{"clock ws://h --transport tcp", `moq-load: --transport "tcp": quic, webtransport and websocket are spoken` + "\n"},
 	} {
 		code, stdout, stderr := run(t, strings.Fields(row.args)...)
-		if code != 2 || stdout != "" || stderr != row.want {
-			t.Errorf("%s: exit %d\n%s%swant exit 2\n%s", row.args, code, stdout, stderr, row.want)
+		command, _, _ := strings.Cut(row.args, " ")
+		want := row.want + "next: moq-load " + command + " --help has all flags and examples\n"
+		if code != 2 || stdout != "" || stderr != want {
+			t.Errorf("%s: exit %d\n%s%swant exit 2\n%s", row.args, code, stdout, stderr, want)
 		}
 	}
 }
 
 func TestARelayThatIsNotThereIsExitCodeOne(t *testing.T) {
 	code, _, stderr := run(t, "sub", "ws://127.0.0.1:1")
-	if code != 1 || !strings.HasPrefix(stderr, "moq-load: connect over websocket: ") {
+	if code != 1 || !strings.HasPrefix(stderr, "moq-load: connect over websocket: ") ||
+		!strings.Contains(stderr, "\nnext: is a relay there? `moq-relay serve --dev` runs one on this machine") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
@@ -98,5 +108,36 @@ func TestBothSidesPrintTheSameHashesAndWhatTheyDid(t *testing.T) {
 	}
 	if !strings.Contains(errors, "over webtransport, moq-lite-05") || !strings.Contains(pub.errors, "over quic, moq-lite-06") {
 		t.Errorf("told: %s%s", errors, pub.errors)
+	}
+}
+
+func TestFanoutMeasuresARelayThatRuns(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results.json")
+	code, out, errors := run(t, "fanout", "http://"+startRelay(t), "--transport", "quic", "--viewers", "3", "--stalled", "1",
+		"--size", "1Ki", "--keyframe", "4Ki", "--rate", "10", "--duration", "2s", "--idle", "1s", "--history", "1s", "--json", file)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, errors)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct {
+		Frames, ExpectedFrames, DeliveredBytes, LostSessions int
+		DeliveredPercent                                     float64
+		Relay                                                *struct{}
+	}
+	if err := json.Unmarshal(b, &report); err != nil {
+		t.Fatal(err)
+	}
+	// 3 viewers, 20 frames each, of which 2 are keyframes: 3 * (18*1024 + 2*4096) bytes.
+	if report.Frames != 60 || report.ExpectedFrames != 60 || report.DeliveredBytes != 79872 || report.DeliveredPercent != 100 || report.LostSessions != 0 {
+		t.Errorf("results %s", b)
+	}
+	if report.Relay != nil || !strings.Contains(out, "name its process with --relay-pid") {
+		t.Errorf("a relay whose process is not known was measured: %s%s", b, out)
+	}
+	if !strings.Contains(out, "delivered   100.00 %: 60 of 60 frames; 0 sessions lost\n") {
+		t.Errorf("printed\n%s", out)
 	}
 }

@@ -29,7 +29,7 @@ func (p *program) newPub() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pub URL...",
 		Short: "Publish a track of frames that prove themselves",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  urlCount(1, 100),
 		RunE:  func(cmd *cobra.Command, urls []string) error { return c.run(cmd.Context(), urls) },
 	}
 	flags := cmd.Flags()

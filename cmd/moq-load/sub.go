@@ -33,7 +33,7 @@ func (p *program) newSub() *cobra.Command {
 The exit code is 1 when a frame is wrong, when a group is missing or was cut short,
 or when the track ends too early. With --print the track is text, such as that of
 "moq-load clock", and is shown instead.`,
-		Args: cobra.ExactArgs(1),
+		Args: urlCount(1, 1),
 		RunE: func(cmd *cobra.Command, urls []string) error { return c.run(cmd.Context(), urls) },
 	}
 	flags := cmd.Flags()

@@ -12,7 +12,7 @@ import (
 // TargetText is a Target as it is written on a command line. Empty fields mean
 // what they mean in Target.
 type TargetText struct {
-	// URL is as Target.URL; empty: it will be set later.
+	// URL is as Target.URL.
 	URL string
 	// Transport is quic, webtransport or websocket.
 	Transport string
@@ -55,9 +55,6 @@ func (t TargetText) Parse() (Target, error) {
 			return Target{}, fmt.Errorf("--certificate-sha256: %w", err)
 		}
 		target.CertificateHashes = append(target.CertificateHashes, hash)
-	}
-	if t.URL == "" {
-		return target, nil
 	}
 	return target, target.Validate()
 }
