@@ -1,6 +1,7 @@
 package lite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -85,8 +86,8 @@ func (s *Session) hearStream(st transport.Stream) error {
 		return err
 	}
 	l := &listener{s: s, byID: make(map[uint64]*hearing), byPath: make(map[string]*hearing)}
-	defer l.close()
 	err = l.read(s.version.Reader(st, s.cfg.Limits.ControlMessage))
+	l.close(endedCleanly(err) || endedCleanly(context.Cause(s.ctx)))
 	if peerLeft(err) {
 		s.log.Debug("the peer announces nothing any more", "error", err)
 		return nil
@@ -264,29 +265,51 @@ func (l *listener) use(a *hearing, msg *lite.Announce, refused bool) {
 		return
 	}
 	h.live[a] = struct{}{}
-	a.route = l.s.cfg.Origin.Announce(model.Route{Path: a.path, Hops: hops, Warm: warm, Cold: cold, Source: l.s})
+	a.route = l.s.cfg.Origin.Announce(model.Route{
+		Path: a.path, Hops: hops, Warm: warm, Cold: cold, Source: l.s,
+		HopIdentity: hopIdentity(l.s.version),
+	})
 }
 
 // withdraw takes the route of an announcement back, if it has one.
-func (l *listener) withdraw(a *hearing) {
+func (l *listener) withdraw(a *hearing) { l.drop(a, (*model.Announcement).Withdraw) }
+
+func (l *listener) drop(a *hearing, end func(*model.Announcement)) {
 	h := &l.s.heard
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if a.route != nil {
-		a.route.Withdraw()
+		end(a.route)
 		a.route = nil
 		delete(h.live, a)
 	}
 }
 
-// close withdraws everything.
-func (l *listener) close() {
+// close drops everything: it is withdrawn where the peer has said that it is over,
+// and lost where it has not, so that it may come back.
+func (l *listener) close(cleanly bool) {
+	end := (*model.Announcement).Lose
+	if cleanly {
+		end = (*model.Announcement).Withdraw
+	}
 	for _, a := range l.byID {
-		l.withdraw(a)
+		l.drop(a, end)
 	}
 	for _, a := range l.byPath {
-		l.withdraw(a)
+		l.drop(a, end)
 	}
+}
+
+// hopIdentity reports whether routes that name the same first hop are the same
+// content, so that a viewer may be moved from one to the other between groups. In
+// 03 and 04 nobody says so, and in 06 a route proves nothing.
+func hopIdentity(v lite.Version) bool { return v == lite.Lite05 || v == lite.Lite06wip }
+
+// endedCleanly reports whether the peer has ended its announcements by a FIN, or
+// the session with NO_ERROR.
+func endedCleanly(err error) bool {
+	closed, ok := errors.AsType[*transport.CloseError](err)
+	return err == io.EOF || ok && closed.Remote && !closed.Transport && closed.Code == uint64(lite.SessionNoError)
 }
 
 // discardIf counts an announcement that is not used.

@@ -328,9 +328,14 @@ func (a *announcer) hops(chain []uint64) ([]uint64, bool) {
 	return append(slices.Clip(chain), a.s.cfg.Origin.ID()), true
 }
 
-// moved reports whether another publisher, or another session of it, took the path.
+// moved reports whether another publisher, or another session of it, took the path:
+// players of 03 and 04 have to begin anew. Where the content is known to be the same
+// they go on.
 func moved(before, now model.Route) bool {
-	return before.Source != now.Source || first(before.Hops) != first(now.Hops)
+	origin := first(now.Hops)
+	same := now.Epoch != [16]byte{} && now.Epoch == before.Epoch ||
+		now.HopIdentity && before.HopIdentity && origin != 0 && origin == first(before.Hops)
+	return !same && (before.Source != now.Source || first(before.Hops) != origin)
 }
 
 func first(hops []uint64) uint64 {

@@ -182,6 +182,8 @@ func (s *Session) requestError(err error, accepted bool) error {
 		return model.ErrSourceGone
 	case ok && reset.Remote:
 		return s.refusal(lite.StreamCode(reset.Code), accepted)
+	case ok && reset.Code == uint64(lite.StreamControlTimeout):
+		return model.ErrUpstreamTimeout // see update
 	case unreadable(err), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, model.ErrNotFound):
 		return err
 	}
