@@ -143,6 +143,7 @@ func (s *Server) listenUDP(ctx context.Context, address string) error {
 		SendBuffer:     int(s.cfg.SocketBuffers.Send),
 		SetupTimeout:   s.setupTimeout,
 		Admit:          s.admit,
+		Refused:        func(reason quic.Refusal) { s.sessions.refuse(string(reason)) },
 		Upgrade: func(info transport.Info) int {
 			if s.refusal(info.Remote) != "" {
 				return 503

@@ -80,6 +80,8 @@ func (s *Server) publicHandler(ctx context.Context) http.Handler {
 		}
 		answer(w, http.StatusOK, hash) // no newline: clients decode the body as it is
 	})
+	mux.HandleFunc("GET /fetch/", s.fetchGroup)
+	mux.HandleFunc("GET /announced/", s.announced)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.upgrade(ctx, w, r) })
 	return mux
 }
@@ -97,7 +99,7 @@ func answer(w http.ResponseWriter, code int, text string) {
 func (s *Server) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !qmux.IsUpgrade(r):
-		answer(w, http.StatusNotFound, "not found: this port serves /health, /certificate.sha256 and WebSocket upgrades")
+		answer(w, http.StatusNotFound, "not found: this port serves /health, /certificate.sha256, /announced/PREFIX, /fetch/BROADCAST/TRACK and WebSocket upgrades")
 		return
 	case !s.cfg.Transports.WebSocket.State.On():
 		answer(w, http.StatusNotFound, "WebSocket is disabled on this relay (transports.webSocket.state)")
