@@ -2,6 +2,7 @@ package model
 
 import (
 	"errors"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -736,4 +737,33 @@ func churnViewer(t *testing.T, o *Origin, id uint64) {
 		}
 		sub.Close()
 	}
+}
+
+// A publisher that has written all it has closes its track, takes back its route
+// and is gone, while its viewers and fetches are still reading.
+func TestWhatIsWholeIsReadToItsEndAfterThePublisherHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, l := newFetchable()
+		sub := wantSubscription(t, o, Options{MaxLatency: time.Hour})
+		p := <-l.pulled
+		p.Accept(anyInfo)
+		filled(t, p, 1, 2, 3)
+		f := wantFetch(t, o, FetchOptions{Group: 2})
+		fetched, err := f.Reader(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		three := wantReader(t, sub, 3)
+		p.Close()
+		withdrawAll(o)
+		wantPayloads(t, three, "\x01")
+		wantPayloads(t, fetched, "\x01")
+		wantGroups(t, sub, 2, 1) // and what it had not taken yet
+		wantEnd(t, sub, io.EOF)
+		three.Close()
+		fetched.Close()
+		f.Close()
+		sub.Close()
+		wantHeld(t, o, 0)
+	})
 }

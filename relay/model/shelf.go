@@ -124,7 +124,7 @@ func (o *Origin) clearShelvesLocked(c content) (left []*shelf) {
 // clear drops all that a shelf holds.
 func (s *shelf) clear() {
 	for _, t := range s.tracks(nil) {
-		t.dropAll()
+		t.unshelve()
 	}
 	s.mu.Lock()
 	requests := make([]*GroupRequest, 0, len(s.requests))
@@ -134,6 +134,18 @@ func (s *shelf) clear() {
 	s.mu.Unlock()
 	for _, r := range requests {
 		r.Fail(nil)
+	}
+}
+
+// unshelve drops what a track has left for fetches: at once, or when the last
+// subscriber that still reads it has closed.
+func (t *track) unshelve() {
+	t.mu.Lock()
+	t.retired = false
+	empty := len(t.subs) == 0
+	t.mu.Unlock()
+	if empty {
+		t.settle()
 	}
 }
 

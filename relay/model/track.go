@@ -280,7 +280,8 @@ func (t *track) settle() {
 // dropAll drops all groups of a track that nobody reads.
 func (t *track) dropAll() { t.dropUnless(func(*group) bool { return false }) }
 
-// dropUnless drops the groups of a track that nobody reads, but for those to be kept.
+// dropUnless drops the groups of a track that nobody reads, but for those to be
+// kept. A fetch may still read what is whole.
 func (t *track) dropUnless(kept func(*group) bool) {
 	t.mu.Lock()
 	var groups []*group
@@ -298,8 +299,10 @@ func (t *track) dropUnless(kept func(*group) bool) {
 	t.mu.Unlock()
 	for _, g := range groups {
 		t.origin.cache.remove(g)
-		g.end(ErrCancelled)
-		g.cutReaders(ErrCancelled)
+		if !g.complete() {
+			g.end(ErrCancelled)
+			g.cutReaders(ErrCancelled)
+		}
 	}
 }
 
