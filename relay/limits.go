@@ -14,12 +14,13 @@ import (
 
 // Why a connection or a session was not taken, for metrics: admin.RefuseReasons.
 const (
-	refusedForbidden = "forbidden"
-	refusedOverload  = "overload"
-	refusedDraining  = "draining"
-	refusedVersion   = "version"
-	refusedTLS       = "tls"
-	refusedMalformed = "malformed"
+	refusedUnauthorized = "unauthorized"
+	refusedForbidden    = "forbidden"
+	refusedOverload     = "overload"
+	refusedDraining     = "draining"
+	refusedVersion      = "version"
+	refusedTLS          = "tls"
+	refusedMalformed    = "malformed"
 )
 
 // refuse counts what was not taken.

@@ -134,7 +134,7 @@ func (s *Server) listenUDP(ctx context.Context, address string) error {
 			InitialPacketSize: uint16(t.QUIC.InitialPacketSize),
 		},
 		Address:        address,
-		TLS:            s.quicTLS(),
+		TLS:            s.clientTLS(s.quicTLS()),
 		Protocols:      s.protocols(),
 		NoQUIC:         !native,
 		NoWebTransport: !web,
@@ -148,7 +148,8 @@ func (s *Server) listenUDP(ctx context.Context, address string) error {
 			if s.refusal(info.Remote) != "" {
 				return 503
 			}
-			return 0
+			status, _ := s.deny(ctx, info)
+			return status
 		},
 	})
 	if err != nil {

@@ -42,7 +42,10 @@ const (
 // Reload reads configuration and certificates again now; changed ones are in
 // force soon after. It returns at once.
 func (s *Server) Reload() {
-	s.log.Info("asked to read configuration and certificates again")
+	s.log.Info("asked to read configuration, certificates and keys again")
+	if s.auth != nil {
+		s.auth.Reload()
+	}
 	for _, now := range []chan struct{}{s.reloads.now, s.certificates.now} {
 		select {
 		case now <- struct{}{}:
@@ -82,6 +85,7 @@ func (s *Server) use(live *config.LiveConfig) {
 	s.origin.SetPacingCap(int64(live.PacingCap))
 	s.origin.SetLimits(modelLimits(live.Limits))
 	s.origin.SetCache(cacheConfig(live.Cache, memoryLimit(s.log)))
+	s.useAuth(live.Auth)
 	s.live.Store(live)
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/moqrelay/operator/relay/admin"
+	"github.com/moqrelay/operator/relay/auth"
 	"github.com/moqrelay/operator/relay/config"
 	"github.com/moqrelay/operator/relay/model"
 	"github.com/moqrelay/operator/relay/transport/qmux"
@@ -45,6 +46,7 @@ type Server struct {
 
 	origin       *model.Origin
 	certificates *certificates
+	auth         *auth.Authorizer // nil: everyone may do everything
 	sessions     *sessions
 	traffic      *traffic
 	alive        admin.Liveness
@@ -86,6 +88,9 @@ func New(o Options) (*Server, error) {
 	if s.certificates, err = newCertificates(cfg.TLS, s.log, s.reloads.countTLS); err != nil {
 		return nil, err
 	}
+	if s.auth, err = newAuthorizer(cfg, s.log); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -121,6 +126,7 @@ func (s *Server) Run(ctx context.Context) error {
 	group.Go(func() error { return s.origin.Run(ctx) })
 	group.Go(func() error { return s.beat(ctx) })
 	group.Go(func() error { return s.certificates.run(ctx) })
+	group.Go(func() error { return s.runAuth(ctx) })
 	group.Go(func() error { return s.reload(ctx) })
 	group.Go(func() error { return s.serveUDP(ctx) })
 	group.Go(func() error { return s.serveTCP(ctx) })

@@ -75,10 +75,11 @@ func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 	limits := s.live.Load().Limits
 	open := &openSession{conn: conn, started: time.Now(), cancel: cancel}
 	open.session = lite.New(conn, version, lite.Config{
-		Origin:   s.origin,
-		Limits:   sessionLimits(limits),
-		Counters: s.sessions.counters(open, ""),
-		Log:      log,
+		Origin:    s.origin,
+		Authorize: s.authorizer(info),
+		Limits:    sessionLimits(limits),
+		Counters:  s.sessions.counters(open, ""),
+		Log:       log,
 	})
 	if !s.sessions.add(open, limits) { // many came at once, and all of them before the first was counted
 		conn.Close(uint64(wire.SessionInternalError), "no new sessions now: overload")

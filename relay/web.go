@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/moqrelay/operator/relay/config"
+	"github.com/moqrelay/operator/relay/transport"
 	"github.com/moqrelay/operator/relay/transport/qmux"
 )
 
@@ -37,9 +38,9 @@ func (s *Server) serveUDP(ctx context.Context) error {
 func (s *Server) serveTCP(ctx context.Context) error {
 	split := &splitListener{
 		Listener: s.sockets.tcp,
-		tls: &tls.Config{
+		tls: s.clientTLS(&tls.Config{
 			GetCertificate: s.certificates.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-		},
+		}),
 		plain: s.cfg.TLS.Mode == config.SelfSigned, admit: s.mayBegin, patience: s.setupTimeout,
 		refused: s.sessions.refuse, accepted: make(chan net.Conn),
 	}
@@ -108,6 +109,14 @@ func (s *Server) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if reason := s.refusal(remoteAddr(r)); reason != "" {
 		w.Header().Set("Retry-After", "1")
 		answer(w, http.StatusServiceUnavailable, "no new sessions now: "+reason)
+		return
+	}
+	info := transport.Info{Kind: transport.WebSocket, Path: r.URL.RequestURI(), Remote: remoteAddr(r)}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		info.Certificates = r.TLS.PeerCertificates
+	}
+	if status, text := s.deny(ctx, info); status != 0 {
+		answer(w, status, text)
 		return
 	}
 	conn, err := qmux.Accept(w, r, &s.qmux)

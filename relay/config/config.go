@@ -205,18 +205,6 @@ type Limits struct {
 	MaxControlMessage Bytes
 }
 
-// AuthMode names who may publish and watch.
-type AuthMode string
-
-// AuthNone lets everyone publish and watch everything.
-const AuthNone AuthMode = "None"
-
-// Auth says who may publish and watch.
-type Auth struct {
-	// Mode has no default: an open relay must be asked for.
-	Mode AuthMode
-}
-
 // Drain says how the relay leaves.
 type Drain struct {
 	// TimeoutSeconds is how long sessions may take to move away: 0 to 86400. Default 300.
@@ -262,6 +250,8 @@ type LiveConfig struct {
 	Cache Cache
 	// Limits bound what is opened from now on.
 	Limits Limits
+	// Auth has the public rules, for sessions that begin from now on.
+	Auth LiveAuth
 	// GoawaySpreadSeconds is the spread of a drain that begins from now on.
 	GoawaySpreadSeconds int
 	// Log is the level and form of lines from now on.
@@ -275,6 +265,7 @@ func (c Config) Live() LiveConfig {
 		PacingCap:           c.Windows.PacingCap,
 		Cache:               c.Cache,
 		Limits:              c.Limits,
+		Auth:                c.Auth.live(),
 		GoawaySpreadSeconds: *c.Drain.GoawaySpreadSeconds,
 		Log:                 c.Log,
 	}

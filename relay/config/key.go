@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -107,7 +108,9 @@ var states = []State{Enabled, Disabled}
 
 // keys is the whole vocabulary. Ranges that one value alone decides are here;
 // those that join two keys are in Validate.
-var keys = []Key{
+var keys = slices.Concat(keysBeforeAuth, authKeys, keysAfterAuth)
+
+var keysBeforeAuth = []Key{
 	{"listen", ClassRestart, "client port, UDP and TCP, as HOST:PORT; port 0 picks a free one", func(c *Config) value { return &address{to: &c.Listen} }},
 	{"status.listen", ClassRestart, "port of probes, metrics and status document; empty opens none", func(c *Config) value { return &address{to: &c.Status.Listen, optional: true} }},
 	{"tls.mode", ClassRestart, "where certificates come from", func(c *Config) value { return oneOf(&c.TLS.Mode, Files, SelfSigned) }},
@@ -152,7 +155,9 @@ var keys = []Key{
 	{"limits.maxFrame", ClassLive, "largest frame; at most limits.groupTail", func(c *Config) value { return &bytesIn{&c.Limits.MaxFrame, 64 * KiB, GiB} }},
 	{"limits.groupTail", ClassLive, "most that is held of one group; at least windows.pacingCap", func(c *Config) value { return &bytesIn{&c.Limits.GroupTail, 64 * KiB, GiB} }},
 	{"limits.maxControlMessage", ClassLive, "longest control message", func(c *Config) value { return &bytesIn{&c.Limits.MaxControlMessage, 4 * KiB, MiB} }},
-	{"auth.mode", ClassRestart, "who may publish and watch; required, None is everyone", func(c *Config) value { return oneOf(&c.Auth.Mode, AuthNone) }},
+}
+
+var keysAfterAuth = []Key{
 	{"drain.timeoutSeconds", ClassRestart, "how long sessions may take to leave", func(c *Config) value { return &number{&c.Drain.TimeoutSeconds, 0, 86400} }},
 	{"drain.goawaySpreadSeconds", ClassLive, "time over which GOAWAY goes out; unset: min(30, timeout/2)", func(c *Config) value { return &optional{&c.Drain.GoawaySpreadSeconds, 0, 86400} }},
 	{"log.level", ClassLive, "least severity that is logged", func(c *Config) value { return oneOf(&c.Log.Level, LevelDebug, LevelInfo, LevelWarn, LevelError) }},

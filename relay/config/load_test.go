@@ -90,7 +90,7 @@ drain:
 		`relay.yaml:1: listen: "4443" is not HOST:PORT; accepted: HOST:PORT`,
 		"relay.yaml:5: windows.stream: 3Ki is out of range; accepted: 64Ki..128Mi",
 		"relay.yaml:7: windows.pacingCap: 32Mi is out of range; accepted: 64Ki..16Mi",
-		"auth.mode: is required; accepted: None",
+		"auth.mode: is required; accepted: None, JWT",
 		"tls.directories: is required when tls.mode is Files; accepted: 1 to 17 directory paths",
 	)
 }

@@ -59,6 +59,8 @@ func yamlText(v value, fallback string) (text string, set bool) {
 	switch v := v.(type) {
 	case *address:
 		return strconv.QuoteToASCII(*v.to), true
+	case *line:
+		return strconv.QuoteToASCII(*v.to), *v.to != ""
 	case *list:
 		items := make([]string, len(*v.to))
 		for i, item := range *v.to {

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -76,7 +77,7 @@ type rule struct {
 // second complaint about the same mistake helps nobody.
 func (c Config) conflicts(bad map[string]bool) Faults {
 	var faults Faults
-	for _, r := range rules {
+	for _, r := range slices.Concat(rules, authRules) {
 		if anyOf(bad, r.keys) {
 			continue
 		}

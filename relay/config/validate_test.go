@@ -14,7 +14,7 @@ func valid() Config {
 }
 
 func TestTheDefaultsLackOnlyWhatMustBeAsked(t *testing.T) {
-	want := "auth.mode: is required; accepted: None\n" +
+	want := "auth.mode: is required; accepted: None, JWT\n" +
 		"tls.directories: is required when tls.mode is Files; accepted: 1 to 17 directory paths"
 	if err := Default().Validate(); err == nil || err.Error() != want {
 		t.Errorf("Default().Validate() = %v, want %s", err, want)
@@ -58,7 +58,7 @@ func TestEachBoundIsCheckedOnBothSides(t *testing.T) {
 		{"limits.maxFrame", []string{"64Ki", "32Mi"}, []string{"65535", "33554433", "1025Mi"}},
 		{"limits.groupTail", []string{"32Mi", "1Gi"}, []string{"65535", "1025Mi"}},
 		{"limits.maxControlMessage", []string{"4Ki", "1Mi"}, []string{"4095", "1048577"}},
-		{"auth.mode", []string{"None"}, []string{"", "JWT", "none"}},
+		{"auth.mode", []string{"None"}, []string{"", "JWT", "none", "jwt"}},
 		{"drain.timeoutSeconds", []string{"0", "86400"}, []string{"-1", "86401"}},
 		{"drain.goawaySpreadSeconds", []string{"0", "300"}, []string{"-1", "301", "86401"}},
 		{"log.level", []string{"debug", "error"}, []string{"trace", "INFO", ""}},

@@ -44,6 +44,7 @@ var rules = map[string]rule{
 	"relay/transport/transporttest": {ours: []string{"relay/transport"}},
 	"relay/session":                 {ours: []string{"relay/model", "relay/transport"}},
 	"relay/session/lite":            {ours: []string{"relay/model", "relay/transport", "relay/session", "relay/wire", "relay/wire/lite"}},
+	"relay/auth":                    {ours: []string{"relay/model", "relay/session"}, others: []string{"github.com/golang-jwt/jwt/v5"}},
 	"relay/config":                  {others: []string{yaml, "go.yaml.in/yaml/v3", pflag, "github.com/fsnotify/fsnotify"}},
 	"relay/status":                  {},
 	"relay/preflight":               {ours: []string{"relay/config"}, others: []string{xsys}},
@@ -62,7 +63,7 @@ var rules = map[string]rule{
 		others: []string{kubernetes, controller, "github.com/go-logr/logr", "sigs.k8s.io/structured-merge-diff/..."},
 	},
 
-	"cmd/relay":    {ours: []string{"relay", "relay/config", "relay/preflight"}, others: []string{cobra, pflag}},
+	"cmd/relay":    {ours: []string{"relay", "relay/auth", "relay/config", "relay/preflight"}, others: []string{cobra, pflag}},
 	"cmd/moq-load": {ours: []string{"relay/load"}, others: []string{cobra, pflag}},
 	"cmd/manager":  {ours: []string{"controllers", "controllers/render", "api/v1alpha1"}, others: []string{cobra, pflag, kubernetes, controller, "github.com/go-logr/logr", "go.uber.org/zap/..."}},
 
