@@ -332,6 +332,32 @@ func TestTheStatusPortShowsSessionsAndRoutes(t *testing.T) {
 	}
 }
 
+func TestTheStatusPortShowsWhatIsCached(t *testing.T) {
+	server := newServer(t, nil)
+	server.origin.Announce(model.Route{Path: "room", Source: source(func(p *model.Producer) {
+		p.Accept(model.Info{})
+		if err := begin(t, p, 3, "abc").Finish(); err != nil {
+			t.Error(err)
+		}
+	})})
+	ctx, cancel := context.WithTimeout(t.Context(), failsafe)
+	defer cancel()
+	sub, err := server.origin.Subscribe("room", "video", model.Peer{}, model.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close() // until then the track is held
+	if _, err := sub.Next(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var tracks []status.CachedTrack
+	decode(t, dialStatus(t, server)+"/cache", &tracks)
+	held, _ := server.origin.CacheBytes()
+	if want := (status.CachedTrack{Path: "room", Track: "video", Groups: 1, Newest: 3, Bytes: held}); len(tracks) != 1 || tracks[0] != want {
+		t.Errorf("cached are %+v, want %+v", tracks, want)
+	}
+}
+
 func decode(t *testing.T, url string, into any) {
 	t.Helper()
 	code, body, _ := get(t, url)

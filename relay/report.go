@@ -15,7 +15,7 @@ import (
 func (s *Server) statusHandler() http.Handler {
 	return admin.Handler(admin.Options{
 		Status: s, Stats: s, Alive: s.alive.Check, Drain: s.Drain, Profiles: s.profile,
-		Snapshots: map[string]func() iter.Seq[any]{"sessions": s.sessionLines, "routes": s.routeLines},
+		Snapshots: map[string]func() iter.Seq[any]{"sessions": s.sessionLines, "routes": s.routeLines, "cache": s.cacheLines},
 	})
 }
 
@@ -131,6 +131,16 @@ func (s *Server) routeLines() iter.Seq[any] {
 				hops = []uint64{}
 			}
 			if !yield(status.Route{Path: string(r.Path), Session: ids[any(r.Source)], Hops: hops}) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Server) cacheLines() iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for _, t := range s.origin.Cached() {
+			if !yield(status.CachedTrack{Path: string(t.Path), Track: t.Name, Groups: t.Groups, Newest: t.Newest, Bytes: t.Bytes}) {
 				return
 			}
 		}

@@ -109,7 +109,8 @@ func cacheConfig(c config.Cache, limit int64) model.CacheConfig {
 	if size == (config.Size{}) {
 		size.Percent = 50
 	}
-	return model.CacheConfig{MaxBytes: size.Of(limit), MaxAge: time.Duration(c.MaxAgeSeconds) * time.Second}
+	age := time.Duration(c.MaxAgeSeconds) * time.Second
+	return model.CacheConfig{MaxBytes: size.Of(limit), MaxAge: max(age, 1)} // there 0 stands for the default
 }
 
 // Origin is what the relay holds. In-process publishers and viewers use it.

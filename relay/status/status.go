@@ -112,3 +112,15 @@ type Route struct {
 	// Hops are the relays' ids on the way from the publisher.
 	Hops []uint64 `json:"hops"`
 }
+
+// CachedTrack is one line of the cache snapshot.
+type CachedTrack struct {
+	// Path is the broadcast's path, Track the track's name.
+	Path  string `json:"path"`
+	Track string `json:"track"`
+	// Groups is how many groups are held, Newest the highest of their numbers.
+	Groups int    `json:"groups"`
+	Newest uint64 `json:"newest"`
+	// Bytes is what the cache is charged with for them.
+	Bytes int64 `json:"bytes"`
+}
