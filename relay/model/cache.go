@@ -199,7 +199,6 @@ func (c *cache) trim(g *group, n int64) {
 	if freed := g.dropFront(n, false); freed > 0 {
 		c.uncharge(g, freed)
 		c.stats.EvictedTail.add(freed)
-		c.stats.EvictedTailBytes.Add(freed)
 	}
 }
 
@@ -266,7 +265,6 @@ func (c *cache) dropFronts(writing *group, target int64, sentOnly bool) bool {
 		}
 		c.uncharge(g, freed)
 		c.stats.EvictedCapacity.add(freed)
-		c.stats.EvictedTailBytes.Add(freed)
 		progress = true
 	}
 	return progress
@@ -373,8 +371,6 @@ func (c *cache) evict(g *group, why error, counter *Evictions) bool {
 		return false
 	}
 	counter.add(charge)
-	c.stats.EvictedGroups.Add(1)
-	c.stats.EvictedBytes.Add(charge)
 	g.track.drop(g)
 	g.end(why)
 	g.cutReaders(why)

@@ -214,7 +214,7 @@ func TestAFullCacheMakesRoomForMoreThanOneWrite(t *testing.T) {
 	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: ceiling}})
 	p, sub := newSubscribed(t, o, Options{Passive: true})
 	w := wantGroup(t, p, 0, Window{})
-	dropped := &o.Stats().EvictedTailBytes
+	dropped := &o.Stats().EvictedCapacity.Bytes
 	for dropped.Load() == 0 {
 		wantFrame(t, w, make([]byte, 1000))
 	}

@@ -18,7 +18,7 @@ const (
 const (
 	maxChunk   = 64 << 10 // a parked transport write pins one chunk, not the group
 	firstChunk = 16 << 10 // a frame of a few KiB is one slice and one write
-	smallLog   = 512      // a log doubles until it is that long
+	smallLog   = 512      // chunks for small frames are at least that, once the log is half of it
 	indexBlock = 64       // frames in the largest block of an index
 )
 
@@ -58,9 +58,9 @@ type block struct {
 // group is a track's group: an append-only log with one writer and any number
 // of readers.
 //
-// The writer stores a frame's index entry and its head's bytes first, then
-// written, then begun. So a reader that sees begun > i may read entry i, and
-// bytes below written are there to be taken.
+// The writer stores a frame's index entry and its head's bytes first, then begun,
+// then written with the first bytes of its payload. So a reader that sees begun > i
+// may read entry i, and bytes below written are there to be taken.
 //
 // A relay holds very many groups of one small frame, so what only some groups
 // need is made when they need it.
@@ -78,6 +78,7 @@ type group struct {
 	readers atomic.Int32  // attached now, or waited for
 	touched atomic.Bool   // written or read since the last sweep
 	ended   atomic.Bool   // no more bytes will come: see err
+	clean   atomic.Bool   // set before ended when err is nil
 
 	data wake // written, begun or ended moved; readers wait here
 	room wake // mark or readers moved, or the group is done; the writer waits here
@@ -134,6 +135,7 @@ func (g *group) end(err error) {
 		return
 	}
 	g.err = err
+	g.clean.Store(err == nil)
 	g.ended.Store(true)
 	if g.done != nil {
 		close(g.done)
@@ -429,11 +431,11 @@ func (g *group) dropChunksLocked() {
 
 // chunkSize is how large the next chunk of a log is: what the open frame still
 // needs, but never more than double of what has arrived already, so that a
-// declared length allocates nothing. Small frames share a chunk that is as large
-// again as a small log, or an eighth of a larger one, and holds a whole number of
+// declared length allocates nothing. Small frames share a chunk that is twice as
+// large as a small log, or an eighth of a larger one, and holds a whole number of
 // frames like this one: each is then one slice and one write.
 func chunkSize(logged, need int64) int64 {
-	shared := min(maxChunk, max(logged/8, min(logged, smallLog)))
+	shared := min(maxChunk, max(logged/8, min(2*logged, smallLog)))
 	if need <= shared {
 		return shared / need * need
 	}

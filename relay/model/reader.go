@@ -128,7 +128,9 @@ func (r *Reader) Payload(ctx context.Context) ([]byte, error) {
 // Taken says that the transport has taken n bytes of the slice that Next or
 // Payload returned last. The fastest reader of a group sets the pace of its writer.
 func (r *Reader) Taken(n int) {
-	r.rest = max(0, r.rest-int64(n))
+	if r.rest > 0 {
+		r.rest = max(0, r.rest-int64(n))
+	}
 	r.move(r.pos.Load() + int64(n))
 }
 
@@ -256,14 +258,17 @@ func (r *Reader) find(i uint64) (*frame, error) {
 // bytes waits until there are bytes below limit and returns them.
 func (r *Reader) bytes(ctx context.Context, limit int64) ([]byte, error) {
 	pos := r.pos.Load()
-	if pos >= min(limit, r.boundary()) {
-		return nil, io.EOF
-	}
-	if err := r.await(ctx, func() bool { return r.group.written.Load() > pos }); err != nil {
-		return nil, err
-	}
 	written := r.group.written.Load()
-	return r.slice(pos, min(written, limit, r.boundary()))
+	if written <= pos || r.bound != 0 || r.over.Load() {
+		if pos >= min(limit, r.boundary()) {
+			return nil, io.EOF
+		}
+		if err := r.await(ctx, func() bool { return r.group.written.Load() > pos }); err != nil {
+			return nil, err
+		}
+		written = min(r.group.written.Load(), r.boundary())
+	}
+	return r.slice(pos, min(written, limit))
 }
 
 // boundary is the log offset where the last wanted frame ends, once it has begun.
@@ -330,10 +335,10 @@ func (r *Reader) await(ctx context.Context, ready func() bool) error {
 
 // ending is the error of a reader that has taken everything of an ended group.
 func (r *Reader) ending() error {
-	if err := r.group.failure(); err != nil {
-		return err
+	if r.group.clean.Load() {
+		return io.EOF
 	}
-	return io.EOF
+	return r.group.failure()
 }
 
 func (g *group) firstBlock() *block {

@@ -27,10 +27,6 @@ type Stats struct {
 	EvictedCapacity Evictions // groups, and fronts of groups, that made room
 	EvictedTail     Evictions // fronts of groups longer than [Config.GroupTail]
 
-	EvictedGroups    atomic.Int64 // dropped whole, by age or for want of room
-	EvictedBytes     atomic.Int64 // their charge
-	EvictedTailBytes atomic.Int64 // dropped from the front of groups
-
 	ReadersExpired atomic.Int64 // cut because a newer group superseded theirs
 	ReadersLagged  atomic.Int64 // cut because what they needed was dropped from a front
 	ReadersEvicted atomic.Int64 // cut because their group was dropped whole

@@ -62,6 +62,7 @@ type GroupWriter struct {
 
 	tail  *chunk // the last chunk
 	block *block // the last block of the index
+	at    int64  // log offset behind all that is stored; written follows with the next Commit
 
 	size     int64  // payload bytes of the open frame
 	left     int64  // of them not committed; the frame is open while left > 0
@@ -151,30 +152,35 @@ func (w *GroupWriter) Buffer(ctx context.Context) ([]byte, error) {
 // roomNext is how much of the log the next call of space has, of what the open
 // frame needs.
 func (w *GroupWriter) roomNext() int64 {
-	written := w.group.written.Load()
-	if w.tail != nil && w.tail.end() > written {
-		return w.tail.end() - written
+	if w.tail != nil && w.tail.end() > w.at {
+		return w.tail.end() - w.at
 	}
-	return chunkSize(written, w.left)
+	return chunkSize(w.at, w.left)
 }
 
-// Commit makes the first n bytes of what Buffer returned visible to readers.
-// They must not be changed again.
+// Commit makes the first n bytes of what Buffer returned visible to readers, and
+// the frame's head with them: a head alone would be a packet of its own. They must
+// not be changed again.
 func (w *GroupWriter) Commit(n int) {
 	if n == 0 {
 		return
 	}
-	g := w.group
 	if w.large() {
 		w.held += int64(n)
 	}
 	w.left -= int64(n)
 	w.ahead -= int64(n)
-	written := g.written.Load() + int64(n)
+	w.at += int64(n)
+	w.publish()
+}
+
+// publish shows readers all that is stored.
+func (w *GroupWriter) publish() {
+	g := w.group
 	if w.left == 0 {
-		g.whole.Store(written)
+		g.whole.Store(w.at)
 	}
-	g.written.Store(written)
+	g.written.Store(w.at)
 	g.touch()
 	g.data.broadcast()
 }
@@ -317,21 +323,18 @@ func (w *GroupWriter) open(head []byte, timestamp, size int64) {
 	if !w.large() {
 		w.held += size
 	}
-	start := g.written.Load()
-	w.index(start, frame{payload: start + int64(len(head)), end: start + int64(len(head)) + size, timestamp: timestamp})
-	need := int64(len(head)) + size
+	payload := w.at + int64(len(head))
+	w.index(frame{payload: payload, end: payload + size, timestamp: timestamp})
 	for len(head) > 0 {
-		n := copy(w.space(need), head)
+		n := copy(w.space(payload+size-w.at), head)
 		head = head[n:]
-		start, need = start+int64(n), need-int64(n)
-		g.written.Store(start)
-	}
-	if size == 0 {
-		g.whole.Store(start)
+		w.at += int64(n)
 	}
 	g.newest.Store(timestamp)
 	g.begun.Add(1)
-	g.data.broadcast()
+	if size == 0 {
+		w.publish()
+	}
 	if first {
 		g.track.groupBegan(g, timestamp)
 	}
@@ -339,12 +342,14 @@ func (w *GroupWriter) open(head []byte, timestamp, size int64) {
 
 // index appends the entry of a frame that begins at start; begun makes it visible.
 // The blocks of an index double: most of the cost of a short group would be there.
-func (w *GroupWriter) index(start int64, f frame) {
+func (w *GroupWriter) index(f frame) {
 	begun := w.group.begun.Load()
 	if w.block == nil || begun == w.block.base+uint64(len(w.block.frames)) {
-		b := &block{base: begun, start: start, frames: make([]frame, min(max(begun, 1), indexBlock))}
+		b := &block{base: begun, start: w.at, frames: make([]frame, min(max(begun, 1), indexBlock))}
 		if w.block == nil {
-			w.walked = b
+			if w.window.Bytes > 0 {
+				w.walked = b
+			}
 			w.group.mu.Lock()
 			w.group.index = b
 			w.group.mu.Unlock()
@@ -359,12 +364,10 @@ func (w *GroupWriter) index(start int64, f frame) {
 // space returns what is free in the last chunk, at most need bytes, and adds a
 // chunk when nothing is.
 func (w *GroupWriter) space(need int64) []byte {
-	g := w.group
-	written := g.written.Load()
-	if w.tail == nil || w.tail.end() == written {
-		w.tail = w.group.grow(w.tail, written, chunkSize(written, need))
+	if w.tail == nil || w.tail.end() == w.at {
+		w.tail = w.group.grow(w.tail, w.at, chunkSize(w.at, need))
 	}
-	from := written - w.tail.start
+	from := w.at - w.tail.start
 	return w.tail.data[from:min(int64(len(w.tail.data)), from+need)]
 }
 
