@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -85,7 +86,7 @@ type Subscription struct {
 	floor   uint64 // no group below it is given
 	lowest  uint64 // lowest group offered so far; valid if started
 	started bool
-	beyond  map[uint64]struct{} // groups above the End of their time; those that are held
+	beyond  []uint64 // groups above the End of their time, by number
 	// Groups that are to be given, by number: a subscriber that takes none of them
 	// costs eight bytes for each. Those that speak can be given now.
 	speaking, silent []uint64
@@ -409,27 +410,27 @@ func (s *Subscription) beginLocked() {
 
 // offerBeyondLocked gives the held groups that an End no longer excludes.
 func (s *Subscription) offerBeyondLocked() {
-	for _, sequence := range sortedKeys(s.beyond) {
-		if s.options.HasEnd && sequence > s.options.End {
-			break
-		}
-		delete(s.beyond, sequence)
+	covered := len(s.beyond)
+	if s.options.HasEnd && s.options.End < math.MaxUint64 {
+		covered, _ = slices.BinarySearch(s.beyond, s.options.End+1)
+	}
+	for _, sequence := range s.beyond[:covered] {
 		if g := s.track.groups[sequence]; g != nil {
 			s.offerLocked(g)
 		}
 	}
+	s.beyond = slices.Delete(s.beyond, 0, covered)
 }
 
 // passLocked notes a group above End, for the case that it is raised. What the
-// cache has let go of is forgotten when it is half of what is noted.
+// cache has let go of is forgotten, and then the oldest, when too many are noted.
 func (s *Subscription) passLocked(g *group) {
-	if s.beyond == nil {
-		s.beyond = make(map[uint64]struct{})
+	s.beyond = insert(s.beyond, g.sequence)
+	if len(s.beyond) <= mostWaiting {
+		return
 	}
-	s.beyond[g.sequence] = struct{}{}
-	if len(s.beyond) > rememberedGroups && len(s.beyond) > 2*len(s.track.groups) {
-		maps.DeleteFunc(s.beyond, func(sequence uint64, _ struct{}) bool { return s.track.groups[sequence] == nil })
-	}
+	s.beyond = slices.DeleteFunc(s.beyond, func(sequence uint64) bool { return s.track.groups[sequence] == nil })
+	s.beyond = slices.Delete(s.beyond, 0, max(0, len(s.beyond)-mostWaiting/2))
 }
 
 // offerLocked lets a group that the subscription wants wait for it.
