@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
@@ -130,21 +131,26 @@ func (s *Server) deny(ctx context.Context, info transport.Info) (status int, tex
 }
 
 // grantOf is what a plain HTTP request may do, by the token in its query or its
-// certificate. Names are absolute. The error's text is for the client; status is
-// the answer's.
-func (s *Server) grantOf(r *http.Request) (grant session.Grant, status int, err error) {
+// certificate; names are absolute. Where that is nothing it has answered.
+func (s *Server) grantOf(w http.ResponseWriter, r *http.Request) (session.Grant, bool) {
 	if s.auth == nil {
-		return session.Everything(""), 0, nil
+		return session.Everything(""), true
 	}
-	request := auth.Request{Path: "/?" + r.URL.RawQuery}
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		request.Certificates = r.TLS.PeerCertificates
-	}
-	grant, err = s.auth.Authorize(r.Context(), request)
+	request := auth.Request{Path: "/?" + r.URL.RawQuery, Certificates: clientCertificates(r.TLS)}
+	grant, err := s.auth.Authorize(r.Context(), request)
 	if err != nil {
-		return grant, s.denied("http", remoteAddr(r), err), err
+		answer(w, s.denied("http", remoteAddr(r), err), err.Error())
+		return grant, false
 	}
-	return grant, 0, nil
+	return grant, true
+}
+
+// clientCertificates are those that TLS has verified; state is nil without TLS.
+func clientCertificates(state *tls.ConnectionState) []*x509.Certificate {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return nil
+	}
+	return state.PeerCertificates
 }
 
 // denied counts and reports a refusal, whose HTTP status it returns. No part of

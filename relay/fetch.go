@@ -235,8 +235,3 @@ func (s *Server) announced(w http.ResponseWriter, r *http.Request) {
 	}
 	answer(w, http.StatusOK, text.String())
 }
-
-// grantOf is what a plain HTTP request may see. When that is nothing it has answered.
-func (s *Server) grantOf(http.ResponseWriter, *http.Request) (session.Grant, bool) {
-	return session.Everything(""), true // auth.mode None is all there is
-}

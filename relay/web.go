@@ -111,10 +111,7 @@ func (s *Server) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Req
 		answer(w, http.StatusServiceUnavailable, "no new sessions now: "+reason)
 		return
 	}
-	info := transport.Info{Kind: transport.WebSocket, Path: r.URL.RequestURI(), Remote: remoteAddr(r)}
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		info.Certificates = r.TLS.PeerCertificates
-	}
+	info := transport.Info{Kind: transport.WebSocket, Path: r.URL.RequestURI(), Remote: remoteAddr(r), Certificates: clientCertificates(r.TLS)}
 	if status, text := s.deny(ctx, info); status != 0 {
 		answer(w, status, text)
 		return
