@@ -35,8 +35,9 @@ func (s *Server) fetchGroup(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	grant, ok := s.grantOf(w, r)
-	if !ok {
+	grant, status, err := s.grantOf(r)
+	if err != nil {
+		answer(w, status, err.Error())
 		return
 	}
 	s.sessions.running.Add(1) // Run waits for it, as for a session
@@ -217,8 +218,9 @@ func (s *Server) announced(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	grant, ok := s.grantOf(w, r)
-	if !ok {
+	grant, status, err := s.grantOf(r)
+	if err != nil {
+		answer(w, status, err.Error())
 		return
 	}
 	watcher := s.origin.Watch(prefix, model.Peer{})

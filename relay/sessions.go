@@ -50,7 +50,7 @@ type openSession struct {
 
 	// guarded by sessions.mu
 	drained bool          // told to leave
-	counts  *tierCounters // where it is counted
+	counts  *tierCounters // where it is counted; nil before it is let in
 }
 
 func newSessions(t *traffic) *sessions {
@@ -75,15 +75,19 @@ func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 	limits := s.live.Load().Limits
 	open := &openSession{conn: conn, started: time.Now(), cancel: cancel}
 	open.session = lite.New(conn, version, lite.Config{
-		Origin:    s.origin,
-		Authorize: s.authorizer(info),
-		Limits:    sessionLimits(limits),
-		Counters:  s.sessions.counters(open, ""),
-		Log:       log,
+		Origin:      s.origin,
+		Authorize:   s.authorizer(info),
+		Limits:      sessionLimits(limits),
+		Counters:    &s.traffic.of(info.Kind, "").Counters,
+		CountersFor: func(tier string) *session.Counters { return s.sessions.grant(open, tier) },
+		Log:         log,
 	})
 	if !s.sessions.add(open, limits) { // many came at once, and all of them before the first was counted
 		conn.Close(uint64(wire.SessionInternalError), "no new sessions now: overload")
 		return
+	}
+	if s.auth == nil { // what it may do is known already
+		s.sessions.grant(open, "")
 	}
 	log = log.With("session", open.id)
 	log.Debug("session opened")
@@ -95,14 +99,16 @@ func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 	logEnd(ctx, log, reason, err, time.Since(open.started))
 }
 
-// counters returns where a session counts from now on, and counts it as opened
-// when it is taken.
-func (s *sessions) counters(o *openSession, tier string) *session.Counters {
+// grant counts a session as opened, the first time, and returns where it counts.
+func (s *sessions) grant(o *openSession, tier string) *session.Counters {
 	counts := s.traffic.of(o.conn.Info().Kind, tier)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o.counts = counts
-	return &counts.Counters
+	if o.counts == nil {
+		o.counts = counts
+		counts.opened++
+	}
+	return &o.counts.Counters
 }
 
 func logEnd(ctx context.Context, log *slog.Logger, reason string, err error, lasted time.Duration) {
@@ -126,7 +132,6 @@ func (s *sessions) add(o *openSession, limits config.Limits) bool {
 	o.id = s.nextID
 	s.open[o.id] = o
 	s.perIP[ipOf(remote)]++
-	o.counts.opened++
 	return true
 }
 
@@ -141,7 +146,11 @@ func (s *sessions) remove(o *openSession, err error, forced bool) string {
 		delete(s.perIP, ip)
 	}
 	reason := closeReason(o, err, forced)
-	o.counts.closed[reason]++
+	if o.counts != nil {
+		o.counts.closed[reason]++
+	} else if reason == closedProtocol { // before it was let in
+		s.refused[refusedMalformed]++
+	}
 	close(s.changed)
 	s.changed = make(chan struct{})
 	return reason
@@ -155,6 +164,8 @@ func closeReason(o *openSession, err error, forced bool) string {
 		return closedForced
 	case ours && fault.Code == wire.SessionUnauthorized:
 		return closedExpired
+	case ours && fault.Code == wire.SessionCode(wire.StreamTooFarBehind):
+		return closedStalled
 	case ours:
 		return closedProtocol
 	case o.drained:
