@@ -35,9 +35,8 @@ func (s *Server) fetchGroup(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	grant, status, err := s.grantOf(r)
-	if err != nil {
-		answer(w, status, err.Error())
+	grant, ok := s.grantOf(w, r)
+	if !ok {
 		return
 	}
 	s.sessions.running.Add(1) // Run waits for it, as for a session
@@ -218,9 +217,8 @@ func (s *Server) announced(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	grant, status, err := s.grantOf(r)
-	if err != nil {
-		answer(w, status, err.Error())
+	grant, ok := s.grantOf(w, r)
+	if !ok {
 		return
 	}
 	watcher := s.origin.Watch(prefix, model.Peer{})
