@@ -165,6 +165,8 @@ func (r *Refusals) Add(err error) {
 		r.Timeout.Add(1)
 	case errors.Is(err, ErrLimit):
 		r.Limit.Add(1)
+	case errors.Is(err, ErrForbidden):
+		r.Forbidden.Add(1)
 	case errors.Is(err, ErrGoingAway):
 		r.GoingAway.Add(1)
 	default:

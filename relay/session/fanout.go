@@ -5,23 +5,28 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/moqrelay/operator/relay/model"
 	"github.com/moqrelay/operator/relay/transport"
 )
 
-const (
-	// gatherMost is the largest write that is put together in a pooled buffer.
-	// For more bytes a head may be a write of its own.
-	gatherMost = 64 << 10
-	// packet is what fits one packet: a transport copies that little anyway.
-	packet = 1200
-)
+// Sender sends the groups of one session, each on a stream of its own. Any
+// goroutine may use it.
+type Sender struct {
+	counters *Counters
+	out      Meter
+	stall    *Stall
+}
 
-var gatherBuffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, gatherMost)
-	return &b
-}}
+// NewSender returns the sender of one session. It counts in counters, and shows
+// stall what the peer takes; nil watches nothing.
+func NewSender(counters *Counters, stall *Stall) *Sender {
+	if stall == nil {
+		stall = NewStall(-1, nil)
+	}
+	return &Sender{counters: counters, out: counters.Out.Meter(), stall: stall}
+}
 
 // A Form says how a group is put on the wire. The zero Form writes it as it is stored.
 type Form struct {
@@ -32,99 +37,94 @@ type Form struct {
 	// FirstOnly is true where Head is for the first frame alone: the stored heads
 	// fit from the second frame on.
 	FirstOnly bool
+	// Begun, if set, is called before the first byte is written.
+	Begun func()
 }
 
-// SendGroup opens a stream on conn, writes the group of r to it in the given
-// form, and ends it: FIN when the group ended cleanly, otherwise a reset with
-// the reason. r is closed in any case. opened is called once, as soon as there is
-// a stream or there will be none.
+// Send writes the group of r to stream in the given form, and ends the stream: FIN
+// when the group ended cleanly, otherwise a reset with the reason. r is closed in
+// any case.
 //
-// When r is cut the stream is reset, even while a write is blocked; while the
-// stream waits for the peer's credit it is then never opened. When ctx is done
-// the stream is reset with [CodeCancelled].
+// When r is cut the stream is reset, even while a write is blocked. When ctx is
+// done the stream is reset with [CodeCancelled].
 //
 // The error is nil after a clean end and otherwise says why the group was cut short.
-func SendGroup(ctx context.Context, conn transport.Conn, r *model.Reader, form Form, opened func()) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	g := &groupSender{reader: r, form: form, opened: make(chan struct{})}
-	var helper sync.WaitGroup
-	over := make(chan struct{})
-	helper.Go(func() { g.guard(ctx, cancel, over) })
-
-	stream, err := conn.OpenSendStream(ctx)
-	opened()
-	if err == nil {
-		g.stream = stream
-		close(g.opened)
-		err = g.send(ctx)
-	}
-	close(over)
-	helper.Wait()
-	if cut := r.Err(); cut != nil && err != io.EOF {
-		err = cut
-	}
-	if stream != nil {
-		err = g.end(ctx, err)
+func (s *Sender) Send(ctx context.Context, stream transport.SendStream, r *model.Reader, form Form) error {
+	s.out.Groups.Add(1)
+	g := &groupSender{Sender: s, reader: r, form: form, stream: stream, header: len(form.Header)}
+	// Nothing else wakes a blocked Write.
+	keepContext := context.AfterFunc(ctx, g.reset)
+	keepReader := r.AfterCut(g.reset)
+	err := g.send(untilStopped{stream})
+	keepReader()
+	keepContext()
+	if err == io.EOF {
+		err = stream.Close()
+	} else {
+		err = g.cutShort(ctx, err)
 	}
 	r.Close()
-	cancel(nil)
 	return err
 }
 
 // groupSender is one group on its way to one stream.
 type groupSender struct {
+	*Sender
 	reader *model.Reader
 	form   Form
-	opened chan struct{}        // closed when stream is set
-	stream transport.SendStream // set once
+	stream transport.SendStream
+	header int // bytes of the header that are still to be written
+	frames int // of the reader's, those that are counted
 }
 
 var errStopped = errors.New("the peer stopped the stream")
 
-// guard ends what is blocked when nobody wants the group any more.
-func (g *groupSender) guard(ctx context.Context, cancel context.CancelCauseFunc, over <-chan struct{}) {
+// untilStopped is a context that ends when the peer wants no more of a stream, the
+// stream was reset, or the connection ended. It costs no goroutine.
+type untilStopped struct{ stream transport.SendStream }
+
+func (u untilStopped) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+func (u untilStopped) Done() <-chan struct{}                   { return u.stream.Stopped() }
+func (u untilStopped) Value(any) any                           { return nil }
+
+func (u untilStopped) Err() error {
 	select {
-	case <-g.opened:
-	case <-ctx.Done():
-	case <-g.reader.Cut():
-		cancel(g.reader.Err()) // the stream need not be opened
-	case <-over:
-		return
+	case <-u.stream.Stopped():
+		return errStopped
+	default:
+		return nil
 	}
-	select {
-	case <-g.opened: // perhaps in spite of it
-	case <-over:
-		return
-	}
-	select {
-	case <-g.reader.Cut():
-	case <-ctx.Done():
-	case <-g.stream.Stopped():
-		cancel(errStopped)
-		return
-	case <-over:
-		return
-	}
-	g.stream.Reset(g.cutCode())
 }
 
-// cutCode says why a stream is reset whose group is not at its end: the reader
-// was cut, or else nobody wants it.
-func (g *groupSender) cutCode() uint64 {
+// reset ends a stream whose group is not at its end: the reader was cut, or else
+// nobody wants it.
+func (g *groupSender) reset() {
+	code := CodeCancelled
 	if err := g.reader.Err(); err != nil {
-		return StreamCode(err)
+		code = StreamCode(err)
 	}
-	return CodeCancelled
+	g.stream.Reset(code)
 }
 
-// end closes or resets the stream after err.
-func (g *groupSender) end(ctx context.Context, err error) error {
-	if err == io.EOF {
-		return g.stream.Close()
+// cutShort ends the stream of a group that could not be sent whole, counts it, and
+// returns why that is: err itself may only follow from it.
+func (g *groupSender) cutShort(ctx context.Context, err error) error {
+	_, ended := errors.AsType[*transport.StreamError](err)
+	cut := g.reader.Err()
+	switch {
+	case cut != nil:
+		err = cut
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case ended:
+		err = errStopped
 	}
-	_, failed := errors.AsType[*transport.StreamError](err)
-	if failed || ctx.Err() != nil || g.reader.Err() != nil {
-		g.stream.Reset(g.cutCode())
+	if errors.Is(err, model.ErrExpired) {
+		g.counters.ExpiredBytes.Add(g.reader.Unread())
+	}
+	g.counters.Resets.Add(err)
+	if cut != nil || ctx.Err() != nil || errors.Is(err, errStopped) {
+		g.reset()
 	} else {
 		g.stream.Reset(StreamCode(err))
 	}
@@ -174,8 +174,7 @@ func (g *groupSender) sendFrame(ctx context.Context, head []byte) error {
 		case err == io.EOF && head == nil:
 			return nil
 		case err == io.EOF: // an empty frame
-			_, err = g.stream.Write(head)
-			return err
+			return g.put(head, 0)
 		case err != nil:
 			return err
 		}
@@ -199,36 +198,79 @@ func (g *groupSender) ending(err error) error {
 	if err != io.EOF || h == nil {
 		return err
 	}
-	if _, err := g.stream.Write(h); err != nil {
+	if err := g.put(h, 0); err != nil {
 		return err
 	}
 	return io.EOF
 }
 
-// write writes head and then p, which belongs to the group and is not copied
-// unless both fit one packet.
+const (
+	// packet is what fits one packet: a transport copies that little anyway.
+	packet = 1200
+	// gatherMost is the largest write that is put together in a pooled buffer.
+	// For more bytes a head may be a write of its own.
+	gatherMost = 64 << 10
+)
+
+// gatherBuffers are for writes that are put together, by size: a write that waits
+// for credit keeps its buffer, and a small one must not keep a large one.
+var gatherBuffers = [...]struct {
+	size int
+	pool sync.Pool
+}{{size: packet}, {size: 8 << 10}, {size: gatherMost}}
+
+// write writes head and then p, which belongs to the group and is not copied but
+// for what goes into one packet with the head.
 func (g *groupSender) write(head, p []byte) error {
-	if len(head) > 0 && len(head)+len(p) <= packet {
-		return g.writeGathered(head, p)
-	}
 	if len(head) > 0 {
-		if _, err := g.stream.Write(head); err != nil {
+		n := min(len(p), max(0, packet-len(head)))
+		if err := g.writeGathered(head, p[:n]); err != nil {
 			return err
 		}
+		p = p[n:]
 	}
-	n, err := g.stream.Write(p)
-	g.reader.Taken(n)
-	return err
+	if len(p) == 0 {
+		return nil
+	}
+	return g.put(p, len(p))
 }
 
 // writeGathered writes head and p at once where they are small enough.
 func (g *groupSender) writeGathered(head, p []byte) error {
-	if len(head) == 0 || len(head)+len(p) > gatherMost {
+	total := len(head) + len(p)
+	if len(head) == 0 || total > gatherMost {
 		return g.write(head, p)
 	}
-	buf := gatherBuffers.Get().(*[]byte)
-	n, err := g.stream.Write(append(append((*buf)[:0], head...), p...))
-	gatherBuffers.Put(buf)
-	g.reader.Taken(max(0, n-len(head)))
+	i := 0
+	for gatherBuffers[i].size < total {
+		i++
+	}
+	pool := &gatherBuffers[i].pool
+	buf, _ := pool.Get().(*[]byte)
+	if buf == nil {
+		buf = new(make([]byte, 0, gatherBuffers[i].size))
+	}
+	err := g.put(append(append((*buf)[:0], head...), p...), len(p))
+	pool.Put(buf)
+	return err
+}
+
+// put writes p to the stream, the last bytes of which are the reader's, and counts.
+func (g *groupSender) put(p []byte, ofReader int) error {
+	if g.form.Begun != nil {
+		g.form.Begun()
+		g.form.Begun = nil
+	}
+	g.stall.begin()
+	n, err := g.stream.Write(p)
+	g.stall.end(n)
+	g.reader.Taken(max(0, n-len(p)+ofReader))
+	header := min(n, g.header)
+	g.header -= header
+	g.out.Bytes.Add(int64(n - header))
+	if frames := g.reader.Frames(); frames > g.frames {
+		g.out.Frames.Add(int64(frames - g.frames))
+		g.frames = frames
+	}
 	return err
 }

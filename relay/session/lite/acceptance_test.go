@@ -225,7 +225,7 @@ type sinkConn struct {
 	transport.Conn
 	setup atomic.Bool
 	mu    sync.Mutex
-	large []unsafe.Pointer // of writes of a packet and more
+	large []unsafe.Pointer // of writes of more than a packet
 	bytes atomic.Int64
 }
 
@@ -238,11 +238,12 @@ func (c *sinkConn) OpenSendStream(ctx context.Context) (transport.SendStream, er
 
 type sinkStream struct {
 	c       *sinkConn
+	once    sync.Once
 	stopped chan struct{}
 }
 
 func (s *sinkStream) Write(p []byte) (int, error) {
-	if len(p) >= 1200 {
+	if len(p) > 1200 {
 		s.c.mu.Lock()
 		if len(s.c.large) < cap(s.c.large) {
 			s.c.large = append(s.c.large, unsafe.Pointer(unsafe.SliceData(p)))
@@ -253,7 +254,7 @@ func (s *sinkStream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 func (s *sinkStream) Close() error                   { return nil }
-func (s *sinkStream) Reset(uint64)                   {}
+func (s *sinkStream) Reset(uint64)                   { s.once.Do(func() { close(s.stopped) }) }
 func (s *sinkStream) SetPriority(transport.Priority) {}
 func (s *sinkStream) Stopped() <-chan struct{}       { return s.stopped }
 
@@ -400,7 +401,7 @@ func TestEveryViewersWriteIsOfTheSharedChunk(t *testing.T) {
 	}
 }
 
-func TestAViewerCostsSevenGoroutinesAndThreeForAnnouncements(t *testing.T) {
+func TestAViewerCostsSixGoroutinesAndThreeForAnnouncements(t *testing.T) {
 	for _, v := range versions {
 		t.Run(v.String(), func(t *testing.T) {
 			b := newBench(t)
@@ -408,7 +409,7 @@ func TestAViewerCostsSevenGoroutinesAndThreeForAnnouncements(t *testing.T) {
 			before := runtime.NumGoroutine()
 			r := newRoom(t, b, v)
 			// The sessions of the room do not hear announcements: one less than a relay's.
-			wantGoroutines(t, before+7*roomViewers+5)
+			wantGoroutines(t, before+6*roomViewers+5)
 			for _, c := range r.clients {
 				st, err := c.OpenStream(t.Context())
 				if err != nil {
@@ -419,7 +420,7 @@ func TestAViewerCostsSevenGoroutinesAndThreeForAnnouncements(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			wantGoroutines(t, before+10*roomViewers+5)
+			wantGoroutines(t, before+9*roomViewers+5)
 		})
 	}
 }

@@ -54,7 +54,7 @@ func (h *heard) reprice() {
 // hear asks the peer for everything it has and follows the answer until the
 // stream ends. Every route learned here is gone with it.
 func (s *Session) hear() {
-	st, err := s.conn.OpenStream(s.ctx)
+	st, err := s.openStream(s.ctx)
 	if err != nil {
 		return
 	}

@@ -79,7 +79,7 @@ func (s *Session) answerFetch(ctx context.Context, st transport.Stream, msg *lit
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
-	s.counters.Fetches.Add(1)
+	s.tier.Fetches.Add(1)
 	f, err := s.cfg.Origin.Fetch(path, msg.Track, s.identity(), model.FetchOptions{
 		Group:       msg.Group,
 		FrameStart:  msg.FrameStart,
@@ -98,7 +98,7 @@ func (s *Session) answerFetch(ctx context.Context, st transport.Stream, msg *lit
 	info, _ := f.Info()
 	key := session.Key{Subscriber: msg.Priority, Publisher: info.Priority, Fetch: true}
 	defer s.ranks.Queue(key).Open(msg.Group, st).Close()
-	return true, session.SendTo(ctx, st, r, s.form(nil, r.First()))
+	return true, s.sender.Send(ctx, st, r, s.form(nil, r.First()))
 }
 
 // Fetch implements [model.Fetcher]: it asks the peer for one group.
@@ -164,7 +164,7 @@ func (s *Session) ask(r *model.GroupRequest) (transport.Stream, *bufio.Reader, e
 		case <-ctx.Done():
 		}
 	})
-	st, err := s.conn.OpenStream(ctx)
+	st, err := s.openStream(ctx)
 	if err != nil {
 		return nil, nil, model.ErrSourceGone
 	}

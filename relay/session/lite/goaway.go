@@ -26,7 +26,7 @@ func (s *Session) sayGoaway(uri string) {
 	if !s.version.HasGoaway() {
 		return
 	}
-	st, err := s.conn.OpenStream(s.ctx)
+	st, err := s.openStream(s.ctx)
 	if err != nil {
 		return
 	}

@@ -46,14 +46,14 @@ func TestOnlySoManyGroupsAreSentAtATime(t *testing.T) {
 		s.run(`
 			h want fin
 			accept uni i
-			i want 00 | 03 00 02 00 | 00 01 "x"
+			i want 00 | 03 00 04 00 | 00 01 "x"
 			none uni
 		`)
-		groups[2].Abort(&model.AbortError{Code: 9})
+		groups[4].Abort(&model.AbortError{Code: 9})
 		s.run(`
 			i want reset 0x9
 			accept uni j
-			j want 00 | 03 00 04 00 | 00 01 "x"
+			j want 00 | 03 00 03 00 | 00 01 "x"
 			none uni
 			a reset 1
 		`)

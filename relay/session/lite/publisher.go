@@ -110,7 +110,7 @@ func (s *Session) serveSubscribe(st transport.Stream, in *wire.StreamReader) err
 // refused counts a request that is refused with err.
 func (s *Session) refused(err error) error {
 	if !unreadable(err) && s.ctx.Err() == nil {
-		s.counters.Refused.Add(err)
+		s.counted().Refused.Add(err)
 	}
 	return err
 }
@@ -143,15 +143,21 @@ func (s *Session) readable(broadcast string) (model.Path, error) {
 
 // delivery is one subscription of the peer while it runs.
 type delivery struct {
-	s    *Session
-	st   transport.Stream
-	id   uint64
-	path model.Path
-	sub  *model.Subscription
-	over func() // gives back what was claimed
+	s     *Session
+	st    transport.Stream
+	id    uint64
+	path  model.Path
+	sub   *model.Subscription
+	began time.Time
+	over  func() // gives back what was claimed
 
 	groups   sync.WaitGroup // those being sent
+	handed   bool           // a group was; of the delivering goroutine
 	accepted bool           // SUBSCRIBE_OK was written; of the delivering goroutine
+
+	queue     *session.Queue // ranks the groups
+	mu        sync.Mutex
+	publisher uint8 // the track's own priority, once known; guarded by mu
 }
 
 func (s *Session) newDelivery(st transport.Stream, req *lite.Subscribe) (*delivery, error) {
@@ -159,19 +165,24 @@ func (s *Session) newDelivery(st transport.Stream, req *lite.Subscribe) (*delive
 	if err != nil {
 		return nil, err
 	}
-	sub, path, err := s.subscribe(req.Broadcast, req.Track, s.options(&req.Preferences))
+	options := s.options(&req.Preferences)
+	sub, path, err := s.subscribe(req.Broadcast, req.Track, options)
 	if err != nil {
 		closed()
 		return nil, err
 	}
 	s.requests.enter(path)
-	d := &delivery{s: s, st: st, id: req.ID, path: path, sub: sub}
+	s.tier.Subscriptions.Begin()
+	d := &delivery{s: s, st: st, id: req.ID, path: path, sub: sub, began: time.Now()}
+	d.queue = s.ranks.Queue(session.Key{Subscriber: options.Priority, Ordered: options.Ordered})
 	s.enterDatagrams(sub, req.ID)
 	d.over = sync.OnceFunc(func() {
 		s.leaveDatagrams(sub)
 		sub.Close()
 		s.requests.release(req.ID)
 		closed()
+		s.tier.ExpiredBytes.Add(sub.Skipped().Bytes)
+		s.tier.Subscriptions.End()
 	})
 	return d, nil
 }
@@ -228,7 +239,16 @@ func (d *delivery) readUpdates(in *wire.StreamReader) error {
 			return err
 		}
 		d.sub.Update(d.s.options(&msg.Preferences))
+		d.rank()
 	}
+}
+
+// rank applies the priorities as they are now to all groups, open ones included.
+func (d *delivery) rank() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := d.sub.Options()
+	d.queue.Update(session.Key{Subscriber: o.Priority, Publisher: d.publisher, Ordered: o.Ordered})
 }
 
 // deliver hands out groups until there are no more. It returns nil when all
@@ -238,43 +258,67 @@ func (d *delivery) deliver(ctx context.Context) error {
 	if err := d.accept(ctx); err != nil {
 		return err
 	}
-	// One group at a time waits for the peer's stream credit, and for a place among
-	// the session's. The next one is chosen only then, so that it is the newest.
-	opening := make(chan struct{}, 1)
 	for {
-		select {
-		case opening <- struct{}{}:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		r, err := d.sub.Next(ctx)
+		err := d.sub.Await(ctx)
 		if err == io.EOF {
 			return d.end()
 		}
 		if err != nil {
 			return err
 		}
-		if err := d.begin(r); err != nil {
-			r.Close()
+		if err := d.next(ctx); err != nil {
 			return err
 		}
-		d.groups.Go(func() { d.place(ctx, r, func() { <-opening }) })
 	}
 }
 
-// place sends one group when the session has a place for it, unless it is cut
-// before: a peer may give credit for any number of streams and read none of them.
-func (d *delivery) place(ctx context.Context, r *model.Reader, opened func()) {
-	select {
-	case d.s.places <- struct{}{}:
-		defer func() { <-d.s.places }()
-		d.send(ctx, r, opened)
-		return
-	case <-r.Cut():
-	case <-ctx.Done():
+// next begins to send one of the groups that wait. Which one that is is decided
+// when the peer has given credit for a stream: the newest there is then.
+func (d *delivery) next(ctx context.Context) error {
+	stream, err := d.open(ctx)
+	if err != nil {
+		return err
 	}
-	opened()
-	r.Close()
+	r := d.sub.Take()
+	if r == nil { // nothing is left of what waited
+		err = errNoGroup
+	} else if err = d.begin(ctx, r); err != nil {
+		r.Close()
+	}
+	if err != nil {
+		stream.Reset(session.StreamCode(err))
+		<-d.s.places
+	}
+	switch err {
+	case nil:
+		d.groups.Go(func() {
+			d.send(ctx, stream, r)
+			<-d.s.places
+		})
+	case errNoGroup:
+		return nil
+	}
+	return err
+}
+
+// errNoGroup ends a stream that was opened for a group which is gone.
+var errNoGroup = fmt.Errorf("the group is not wanted any more: %w", model.ErrCancelled)
+
+// open waits for a place among the groups that are being sent, and for a stream: a
+// peer may give credit for any number of streams and read none of them.
+func (d *delivery) open(ctx context.Context) (stream transport.SendStream, err error) {
+	err = d.s.stall.Open(func() error {
+		select {
+		case d.s.places <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if stream, err = d.s.conn.OpenSendStream(ctx); err != nil {
+			<-d.s.places
+		}
+		return err
+	})
+	return stream, err
 }
 
 // accept says SUBSCRIBE_OK where that comes first, and is all the acceptance there is.
@@ -293,13 +337,26 @@ func (d *delivery) accept(ctx context.Context) error {
 	return d.respond(&ok)
 }
 
-// begin says SUBSCRIBE_OK with the first group, where it carries that.
-func (d *delivery) begin(r *model.Reader) error {
+// begin says SUBSCRIBE_OK with the first group, where it carries that, and ranks
+// the groups by the track's own priority, which is known by now.
+func (d *delivery) begin(ctx context.Context, r *model.Reader) error {
 	select {
 	case <-d.st.Stopped():
 		return errStopped // it can still send groups, but nobody waits for them
 	default:
 	}
+	if d.handed {
+		return nil
+	}
+	d.handed = true
+	info, err := d.sub.Info(ctx)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.publisher = info.Priority
+	d.mu.Unlock()
+	d.rank()
 	if d.accepted {
 		return nil
 	}
@@ -372,17 +429,30 @@ func (d *delivery) lull(ctx context.Context) {
 }
 
 // send sends one group.
-func (d *delivery) send(ctx context.Context, r *model.Reader, opened func()) {
+func (d *delivery) send(ctx context.Context, stream transport.SendStream, r *model.Reader) {
 	group := lite.Group{SubscribeID: d.id, Sequence: r.Sequence(), FrameStart: r.First()}
 	header, err := group.Append(wire.AppendVarint(make([]byte, 0, 32), uint64(lite.UniGroup)), d.s.version)
 	if err != nil {
-		opened()
+		stream.Reset(uint64(lite.StreamInternalError))
 		r.Close()
 		return
 	}
-	err = session.SendGroup(ctx, d.s.conn, r, d.s.form(header, r.First()), opened)
+	defer d.queue.Open(group.Sequence, stream).Close()
+	form := d.s.form(header, r.First())
+	form.Begun = d.begun
+	err = d.s.sender.Send(ctx, stream, r, form)
 	if err != nil && d.s.ctx.Err() == nil {
 		d.s.log.Debug("group cut short", "subscription", d.id, "group", group.Sequence, "error", err)
+	}
+}
+
+// begun counts the time to the first byte of the first group.
+func (d *delivery) begun() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.began.IsZero() {
+		d.s.tier.FirstFrame.Observe(time.Since(d.began))
+		d.began = time.Time{}
 	}
 }
 
@@ -413,6 +483,14 @@ func (s *Session) options(p *lite.Preferences) model.Options {
 		FrameEnd:    p.FrameEnd.Value,
 		HasFrameEnd: p.FrameEnd.Set,
 		Datagrams:   s.datagrams.queue,
+	}
+	switch {
+	case s.version.HasGroupFloor():
+		o.Expiry = model.ExpireByTimestamp
+	case s.version.HasTimestamps():
+		o.Expiry = model.ExpireByEither
+	default:
+		o.Expiry = model.ExpireByArrival
 	}
 	switch {
 	case s.version.HasGroupFloor():

@@ -38,8 +38,11 @@ type Config struct {
 	Role lite.Role
 	// Limits bound what the peer may hold here.
 	Limits session.Limits
-	// Counters count what goes wrong; nil keeps them for this session alone.
+	// Counters count what happens; nil keeps them for this session alone.
 	Counters *session.Counters
+	// CountersFor, if set, is where the traffic and the requests of a session are
+	// counted whose grant has this tier. It is called once, when that is known.
+	CountersFor func(tier string) *session.Counters
 	// Log receives the session's events; nil discards them.
 	Log *slog.Logger
 	// OnGoaway, if set, is called once when the peer says GOAWAY, with the URI it
@@ -87,7 +90,6 @@ type Session struct {
 	cfg      Config
 	log      *slog.Logger
 	counters *session.Counters
-	in, out  session.Meter // the session's own part of counters
 	ranks    *session.Ranks
 	window   model.Window
 	began    time.Time // for the arrival times of sources without timestamps
@@ -107,7 +109,13 @@ type Session struct {
 	asking    chan struct{} // for groups of the peer
 	datagrams datagrams
 
-	places chan struct{} // of groups that are being sent; each is two goroutines
+	places chan struct{}  // of groups that are being sent
+	stall  *session.Stall // watches whether the peer takes them
+
+	// set when the grant is known, before peer.ready is closed
+	tier    *session.Counters
+	in, out session.Meter // the session's own part of tier
+	sender  *session.Sender
 
 	requests  requests  // what the peer asked for
 	pulls     pulls     // what we asked the peer for
@@ -122,8 +130,6 @@ func New(conn transport.Conn, version lite.Version, cfg Config) *Session {
 		conn: conn, version: version, cfg: cfg, counters: cfg.Counters,
 		log:    cfg.Log.With("remote", conn.Info().Remote, "version", version.String()),
 		window: session.NewWindow(conn),
-		in:     cfg.Counters.In.Meter(),
-		out:    cfg.Counters.Out.Meter(),
 		ranks:  session.NewRanks(),
 		probe:  probeLevel(conn),
 		began:  time.Now(),
@@ -131,6 +137,7 @@ func New(conn transport.Conn, version lite.Version, cfg Config) *Session {
 	s.peer.ready = make(chan struct{})
 	s.leave = make(chan string, 1)
 	s.places = make(chan struct{}, s.cfg.Limits.Groups)
+	s.stall = session.NewStall(s.cfg.Limits.StalledTimeout, s.stalled)
 	s.fetches = make(chan struct{}, s.cfg.Limits.Fetches)
 	s.asking = make(chan struct{}, mostAsking)
 	s.requests.byID = make(map[uint64]struct{})
@@ -158,6 +165,7 @@ func (s *Session) Run(ctx context.Context) error {
 	s.tasks.Go(s.begin)
 	s.wait()
 	err := s.ending(ctx)
+	s.stall.Close()
 	s.tasks.Wait()
 	s.log.Debug("session ended", "error", err)
 	return err

@@ -90,6 +90,7 @@ func (s *Session) sendSetup() error {
 	if err != nil {
 		return fmt.Errorf("open Setup stream: %w", err)
 	}
+	st.SetPriority(session.Control)
 	msg := lite.Setup{Probe: s.probe, Hop: s.cfg.Origin.ID()}
 	if info := s.conn.Info(); info.Client {
 		msg.Role = s.cfg.Role
@@ -149,6 +150,7 @@ func (s *Session) authorize(request string) (err error) {
 		s.peer.mu.Lock()
 		s.peer.grant = grant
 		s.peer.mu.Unlock()
+		s.countFor(grant.Tier)
 		s.expire(grant.Expires)
 	})
 	return err

@@ -21,6 +21,7 @@ func (s *Session) acceptStreams() {
 			s.lost(err)
 			return
 		}
+		st.SetPriority(session.Control)
 		s.tasks.Go(func() { s.serveStream(st) })
 	}
 }

@@ -259,7 +259,7 @@ func (p *pull) request() error {
 			return err
 		}
 	}
-	st, err := p.s.conn.OpenStream(p.ctx)
+	st, err := p.s.openStream(p.ctx)
 	if err != nil {
 		release()
 		return err

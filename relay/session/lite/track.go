@@ -64,7 +64,7 @@ func (s *Session) answerTrack(st transport.Stream, sub *model.Subscription) erro
 // ends the request: as long as it is open it is demand for the track. It is nil
 // with an error.
 func (p *pull) requestInfo() (info model.Info, end func(), err error) {
-	st, err := p.s.conn.OpenStream(p.ctx)
+	st, err := p.s.openStream(p.ctx)
 	if err != nil {
 		return info, nil, err
 	}
