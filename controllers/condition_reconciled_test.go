@@ -18,6 +18,15 @@ func TestReconciled(t *testing.T) {
 	})
 }
 
+func TestARelayThatAsksForTokensIsNotCalledOpen(t *testing.T) {
+	o := newObservation()
+	o.relay.Spec.Replicas = new(int32(1))
+	o.relay.Spec.Auth = v1alpha1.AuthSpec{Mode: v1alpha1.AuthJWT, KeysSecretName: "keys"}
+	if got, want := reconciled(o).message, "every object is as wanted"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestOneReplicaNeedsNoMesh(t *testing.T) {
 	o := newObservation()
 	o.relay.Spec.Replicas = new(int32(1))

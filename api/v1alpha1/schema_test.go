@@ -56,8 +56,8 @@ func TestEveryFieldOfTheSpecSaysHowAChangeTakesEffect(t *testing.T) {
 	}
 	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 	fields := describe(&spec, "spec")
-	if len(fields) != 43 {
-		t.Errorf("the spec has %d fields, want 43", len(fields))
+	if len(fields) != 49 {
+		t.Errorf("the spec has %d fields, want 49", len(fields))
 	}
 	for path, description := range fields {
 		if path == "spec.replicas" { // the one field that neither restarts nor reconfigures a pod
@@ -110,6 +110,9 @@ func TestObjectsThatUsersMayWriteAreAccepted(t *testing.T) {
 	crd := loadCRD(t)
 	for name, spec := range map[string]string{
 		"shortest":                         valid + "}",
+		"tokens":                           "{auth: {mode: JWT, keysSecretName: keys}, tls: {secretName: cert}}",
+		"public paths alone":               "{auth: {mode: JWT, publicPrefixes: [demo, a/b, ..c, /]}, tls: {secretName: cert}}",
+		"certificates":                     "{auth: {mode: JWT, clientCASecretName: ca, mtlsPublish: [studio/**, room/*/camera], mtlsSubscribe: [\"**\"]}, tls: {secretName: cert}}",
 		"self-signed":                      selfSigned + "}",
 		"self-signed, stopped":             selfSigned + ", replicas: 0}",
 		"most replicas":                    valid + ", replicas: 64}",
@@ -127,7 +130,7 @@ func TestObjectsThatUsersMayWriteAreAccepted(t *testing.T) {
 		"largest buffers":                  valid + ", socketBuffers: {receive: 512Mi, send: 512Mi, mode: RaiseNode}}",
 		"cache below the limit":            valid + ", cache: {maxBytes: 1023Mi, maxAgeSeconds: 0}}",
 		"large cache without memory limit": valid + ", cache: {maxBytes: 8Gi, maxAgeSeconds: 3600}, resources: {requests: {memory: 1Gi}}}",
-		"limits":                           valid + ", limits: {sessions: 1000, sessionsPerIP: 10, subscriptionsPerSession: 0, announcementsPerSession: 1}}",
+		"limits":                           valid + ", limits: {sessions: 1000, sessionsPerIP: 10, subscriptionsPerSession: 0, announcementsPerSession: 1, fetchesPerSession: 0}}",
 		"fixed node port":                  valid + ", service: {type: NodePort, nodePort: 30443, port: 4443}}",
 		"hostname":                         valid + ", service: {hostname: relay.example.com, annotations: {example.com/pool: public}}}",
 		"no Service":                       valid + ", service: {type: None}}",
@@ -150,7 +153,22 @@ func TestMistakesAreRefusedAndTheMessageNamesTheField(t *testing.T) {
 	for _, row := range []struct{ spec, field, text string }{
 		{"{tls: {secretName: cert}}", "spec.auth", "Required"},
 		{"{auth: {}, tls: {secretName: cert}}", "spec.auth.mode", "Required"},
-		{"{auth: {mode: JWT}, tls: {secretName: cert}}", "spec.auth.mode", `supported values: "None"`},
+		{"{auth: {mode: Token}, tls: {secretName: cert}}", "spec.auth.mode", `supported values: "None", "JWT"`},
+		{"{auth: {mode: JWT}, tls: {secretName: cert}}", "spec.auth", "lets nobody in without one of"},
+		{"{auth: {mode: JWT, mtlsPublish: [a]}, tls: {secretName: cert}}", "spec.auth", "need each other"},
+		{"{auth: {mode: JWT, clientCASecretName: ca}, tls: {secretName: cert}}", "spec.auth", "need each other"},
+		{"{auth: {mode: None, keysSecretName: keys}, tls: {secretName: cert}}", "spec.auth", "no effect while auth.mode is None"},
+		{"{auth: {mode: None, publicPrefixes: [a]}, tls: {secretName: cert}}", "spec.auth", "no effect while auth.mode is None"},
+		{"{auth: {mode: JWT, keysSecretName: Keys}, tls: {secretName: cert}}", "spec.auth.keysSecretName", "should match"},
+		{"{auth: {mode: JWT, publicPrefixes: []}, tls: {secretName: cert}}", "spec.auth.publicPrefixes", "at least 1 items"},
+		{"{auth: {mode: JWT, publicPrefixes: [a, a]}, tls: {secretName: cert}}", "spec.auth.publicPrefixes[1]", "Duplicate"},
+		{"{auth: {mode: JWT, publicPrefixes: [/a]}, tls: {secretName: cert}}", "spec.auth.publicPrefixes[0]", "without '/' at its ends"},
+		{"{auth: {mode: JWT, publicPrefixes: [a//b]}, tls: {secretName: cert}}", "spec.auth.publicPrefixes[0]", "separated by one '/'"},
+		{"{auth: {mode: JWT, publicPrefixes: [a/../b]}, tls: {secretName: cert}}", "spec.auth.publicPrefixes[0]", "none of them '.' or '..'"},
+		{"{auth: {mode: JWT, clientCASecretName: ca, mtlsPublish: [a*]}, tls: {secretName: cert}}", "spec.auth.mtlsPublish[0]", "'*' for one segment"},
+		{"{auth: {mode: JWT, clientCASecretName: ca, mtlsPublish: [\"**/a/**\"]}, tls: {secretName: cert}}", "spec.auth.mtlsPublish[0]", "'**' for any number, once"},
+		{"{auth: {mode: JWT, clientCASecretName: ca, mtlsSubscribe: [a/../b]}, tls: {secretName: cert}}", "spec.auth.mtlsSubscribe[0]", "none is '.' or '..'"},
+		{"{auth: {mode: JWT, publicPrefixes: [.]}, tls: {secretName: cert}}", "spec.auth.publicPrefixes[0]", "none of them '.' or '..'"},
 		{"{auth: {mode: None}}", "spec.tls.secretName", "is required while tls.mode is Secret"},
 		{"{auth: {mode: None}, tls: {mode: Secret}}", "spec.tls.secretName", "is required while tls.mode is Secret"},
 		{"{auth: {mode: None}, tls: {mode: Files, secretName: a}}", "spec.tls.mode", `supported values: "Secret", "SelfSigned"`},
@@ -192,7 +210,8 @@ func TestMistakesAreRefusedAndTheMessageNamesTheField(t *testing.T) {
 		{valid + ", cache: {maxBytes: 50%}}", "spec.cache.maxBytes", "should match"},
 		{valid + ", cache: {maxAgeSeconds: 3601}}", "spec.cache.maxAgeSeconds", "less than or equal to 3600"},
 		{valid + ", limits: {sessions: -1}}", "spec.limits.sessions", "greater than or equal to 0"},
-		{valid + ", limits: {fetchesPerSession: 1}}", "spec.limits.fetchesPerSession", "unknown field"},
+		{valid + ", limits: {fetchesPerSession: -1}}", "spec.limits.fetchesPerSession", "greater than or equal to 0"},
+		{valid + ", limits: {publishersPerSession: 1}}", "spec.limits.publishersPerSession", "unknown field"},
 		{valid + ", service: {type: ExternalName}}", "spec.service.type", `supported values: "LoadBalancer", "NodePort", "ClusterIP", "None"`},
 		{valid + ", service: {port: 0}}", "spec.service.port", "greater than or equal to 1"},
 		{valid + ", service: {type: ClusterIP, nodePort: 30443}}", "spec.service.nodePort", "only while service.type is NodePort or LoadBalancer"},
@@ -261,6 +280,7 @@ drain:
 imagePullPolicy: IfNotPresent
 limits:
   announcementsPerSession: 1024
+  fetchesPerSession: 64
   sessions: 0
   sessionsPerIP: 0
   subscriptionsPerSession: 1024

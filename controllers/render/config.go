@@ -18,6 +18,8 @@ const (
 	configDir  = "/etc/moq/config"
 	liveDir    = "/etc/moq/live"
 	tlsDir     = "/etc/moq/tls"
+	keysDir    = "/etc/moq/keys"
+	clientsDir = "/etc/moq/clients"
 	runDir     = "/run/moq"
 	configFile = "relay.yaml"
 	liveFile   = "live.yaml"
@@ -41,7 +43,7 @@ func relayConfig(relay *v1alpha1.MoQRelay, mode v1alpha1.SocketBuffersMode) conf
 	spec := &relay.Spec
 	c := config.Default()
 	c.Status.Listen = ":9090"
-	c.Auth.Mode = config.AuthMode(spec.Auth.Mode)
+	c.Auth = authConfig(&spec.Auth)
 	c.TLS = tlsConfig(spec.TLS)
 	c.Protocols = words(spec.Protocols)
 	setTransports(&c.Transports, spec.Transports)
@@ -57,6 +59,24 @@ func relayConfig(relay *v1alpha1.MoQRelay, mode v1alpha1.SocketBuffersMode) conf
 	setNumber(&c.Drain.TimeoutSeconds, spec.Drain.TimeoutSeconds)
 	setWord(&c.Log.Level, spec.Log.Level)
 	setWord(&c.Log.Format, spec.Log.Format)
+	return c
+}
+
+// authConfig points at the mounted Secrets. Their directories bear the Secrets'
+// names, which is how the relay's messages name them.
+func authConfig(spec *v1alpha1.AuthSpec) config.Auth {
+	c := config.Auth{
+		Mode:           config.AuthMode(spec.Mode),
+		PublicPrefixes: words(spec.PublicPrefixes),
+		MTLSPublish:    words(spec.MTLSPublish),
+		MTLSSubscribe:  words(spec.MTLSSubscribe),
+	}
+	if spec.KeysSecretName != "" {
+		c.KeyDirectory = path.Join(keysDir, spec.KeysSecretName)
+	}
+	if spec.ClientCASecretName != "" {
+		c.ClientCA = path.Join(clientsDir, spec.ClientCASecretName, "ca.crt")
+	}
 	return c
 }
 
@@ -95,6 +115,7 @@ func setLimits(c *config.Limits, spec v1alpha1.LimitsSpec) {
 	setNumber(&c.SessionsPerIP, spec.SessionsPerIP)
 	setNumber(&c.SubscriptionsPerSession, spec.SubscriptionsPerSession)
 	setNumber(&c.AnnouncementsPerSession, spec.AnnouncementsPerSession)
+	setNumber(&c.FetchesPerSession, spec.FetchesPerSession)
 }
 
 // setWord, setNumber and setBytes set what the spec sets.

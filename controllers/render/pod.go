@@ -20,11 +20,13 @@ const (
 	// graceMarginSeconds is what a pod gets beyond its drain to close and exit.
 	graceMarginSeconds = 15
 
-	volumeConfig = "config"
-	volumeLive   = "live"
-	volumeTLS    = "tls"
-	volumeRun    = "run"
-	volumeProc   = "host-proc"
+	volumeConfig  = "config"
+	volumeLive    = "live"
+	volumeTLS     = "tls"
+	volumeKeys    = "keys"
+	volumeClients = "clients"
+	volumeRun     = "run"
+	volumeProc    = "host-proc"
 
 	hostProcDir = "/host/proc"
 )

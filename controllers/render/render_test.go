@@ -66,6 +66,13 @@ var fields = []struct {
 	{"limits.sessionsPerIP", func(s *v1alpha1.MoQRelaySpec) { s.Limits.SessionsPerIP = new(int32(9)) }, live},
 	{"limits.subscriptionsPerSession", func(s *v1alpha1.MoQRelaySpec) { s.Limits.SubscriptionsPerSession = new(int32(9)) }, live},
 	{"limits.announcementsPerSession", func(s *v1alpha1.MoQRelaySpec) { s.Limits.AnnouncementsPerSession = new(int32(9)) }, live},
+	{"limits.fetchesPerSession", func(s *v1alpha1.MoQRelaySpec) { s.Limits.FetchesPerSession = new(int32(9)) }, live},
+	{"auth.mode", func(s *v1alpha1.MoQRelaySpec) { s.Auth = v1alpha1.AuthSpec{Mode: v1alpha1.AuthNone} }, live + ", " + rolling},
+	{"auth.keysSecretName", func(s *v1alpha1.MoQRelaySpec) { s.Auth.KeysSecretName = "others" }, rolling},
+	{"auth.publicPrefixes", func(s *v1alpha1.MoQRelaySpec) { s.Auth.PublicPrefixes = []v1alpha1.PathPrefix{"demo", "b"} }, live},
+	{"auth.clientCASecretName", func(s *v1alpha1.MoQRelaySpec) { s.Auth.ClientCASecretName = "others" }, rolling},
+	{"auth.mtlsPublish", func(s *v1alpha1.MoQRelaySpec) { s.Auth.MTLSPublish = []v1alpha1.PathPattern{"a/*/b"} }, rolling},
+	{"auth.mtlsSubscribe", func(s *v1alpha1.MoQRelaySpec) { s.Auth.MTLSSubscribe = []v1alpha1.PathPattern{"**"} }, rolling},
 	{"tls.mode", func(s *v1alpha1.MoQRelaySpec) { s.TLS = v1alpha1.TLSSpec{Mode: v1alpha1.TLSSelfSigned} }, rolling},
 	{"tls.secretName", func(s *v1alpha1.MoQRelaySpec) { s.TLS.SecretName = "other" }, rolling},
 	{"service.type", func(s *v1alpha1.MoQRelaySpec) { s.Service.Type = v1alpha1.ServiceClusterIP }, svc},
@@ -93,7 +100,7 @@ func list(name corev1.ResourceName, amount string) corev1.ResourceList {
 }
 
 func TestAChangeOfAFieldReachesWhatItsDescriptionSays(t *testing.T) {
-	base := admitted(t, "{auth: {mode: None}, tls: {secretName: cert}}")
+	base := admitted(t, "{auth: {mode: JWT, keysSecretName: keys, publicPrefixes: [demo], clientCASecretName: ca, mtlsPublish: [studio/**]}, tls: {secretName: cert}}")
 	opts := options(true)
 	opts.AutoMode = v1alpha1.SocketBuffersVerify
 	before := mustRender(t, base, opts)
@@ -143,7 +150,7 @@ func admitted(t *testing.T, spec string) *v1alpha1.MoQRelay {
 }
 
 func TestEveryFieldOfTheSpecHasARowAbove(t *testing.T) {
-	rows := map[string]bool{"auth.mode": true} // has one value
+	rows := map[string]bool{}
 	for _, field := range fields {
 		rows[field.path] = true
 	}
@@ -317,5 +324,37 @@ func TestAServiceOfTypeNoneIsNotRendered(t *testing.T) {
 	objects := mustRender(t, relay, options(false))
 	if objects.Service != nil || bytes.Contains(manifest(t, objects), []byte("kind: Service\n")) {
 		t.Errorf("there is a Service: %+v", objects.Service)
+	}
+}
+
+func TestSecretsAreMountedForThePodAloneWhereTheRelayLooksForThem(t *testing.T) {
+	relay := admitted(t, "{auth: {mode: JWT, keysSecretName: keys, clientCASecretName: ca, mtlsPublish: [studio/**]}, tls: {secretName: cert}}")
+	objects := mustRender(t, relay, options(false))
+	pod := objects.Deployment.Spec.Template.Spec
+	want := map[string]string{"cert": "/etc/moq/tls/cert", "keys": "/etc/moq/keys/keys", "ca": "/etc/moq/clients/ca"}
+	for _, volume := range pod.Volumes {
+		if volume.Secret == nil {
+			continue
+		}
+		if !*volume.Secret.Optional {
+			t.Errorf("without Secret %s no pod starts", volume.Secret.SecretName)
+		}
+		for _, container := range append(pod.InitContainers, pod.Containers...) {
+			for _, mount := range container.VolumeMounts {
+				if mount.Name == volume.Name && (mount.MountPath != want[volume.Secret.SecretName] || !mount.ReadOnly) {
+					t.Errorf("Secret %s is mounted at %s, want %s", volume.Secret.SecretName, mount.MountPath, want[volume.Secret.SecretName])
+				}
+			}
+		}
+		delete(want, volume.Secret.SecretName)
+	}
+	if len(want) != 0 {
+		t.Errorf("not mounted: %v", want)
+	}
+	file := objects.Config.Data["relay.yaml"]
+	for _, line := range []string{"mode: JWT", `keyDirectory: "/etc/moq/keys/keys"`, `clientCA: "/etc/moq/clients/ca/ca.crt"`, `mtlsPublish: ["studio/**"]`} {
+		if !strings.Contains(file, line) {
+			t.Errorf("the relay's file lacks %q:\n%s", line, file)
+		}
 	}
 }

@@ -5,6 +5,7 @@ package render
 
 import (
 	"path"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,8 +23,8 @@ func mounts(relay *v1alpha1.MoQRelay) []corev1.VolumeMount {
 		{Name: volumeConfig, MountPath: configDir, ReadOnly: true},
 		{Name: volumeLive, MountPath: liveDir, ReadOnly: true},
 	}
-	if secret := tlsSecret(relay); secret != "" {
-		mounts = append(mounts, corev1.VolumeMount{Name: volumeTLS, MountPath: path.Join(tlsDir, secret), ReadOnly: true})
+	for _, s := range secrets(relay) {
+		mounts = append(mounts, corev1.VolumeMount{Name: s.volume, MountPath: path.Join(s.dir, s.name), ReadOnly: true})
 	}
 	return mounts
 }
@@ -37,11 +38,11 @@ func volumes(in podInput) []corev1.Volume {
 			SizeLimit: resource.NewQuantity(runDirSize, resource.BinarySI),
 		}}},
 	}
-	if secret := tlsSecret(in.relay); secret != "" {
-		// Optional: a pod whose Secret does not exist yet starts, says so in its
-		// preflight report, and serves as soon as the kubelet brings the files.
-		list = append(list, corev1.Volume{Name: volumeTLS, VolumeSource: corev1.VolumeSource{
-			Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},
+	for _, s := range secrets(in.relay) {
+		// Optional: a pod whose Secret does not exist yet starts, says so, and serves
+		// as soon as the kubelet brings the files.
+		list = append(list, corev1.Volume{Name: s.volume, VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: s.name, Optional: new(true)},
 		}})
 	}
 	if in.mode == v1alpha1.SocketBuffersRaiseNode {
@@ -59,13 +60,19 @@ func configMapVolume(name, configMap string) corev1.Volume {
 	}}
 }
 
-// tlsSecret is the name of the mounted Secret, empty when the relay signs its own
-// certificate.
-func tlsSecret(relay *v1alpha1.MoQRelay) string {
-	if relay.Spec.TLS.Mode == v1alpha1.TLSSelfSigned {
-		return ""
+// secret is a mounted Secret: its volume, the directory it is mounted below, and
+// its name.
+type secret struct{ volume, dir, name string }
+
+// secrets are the Secrets that a pod mounts. Only the pod reads them.
+func secrets(relay *v1alpha1.MoQRelay) []secret {
+	spec := &relay.Spec
+	all := []secret{
+		{volumeTLS, tlsDir, spec.TLS.SecretName},
+		{volumeKeys, keysDir, spec.Auth.KeysSecretName},
+		{volumeClients, clientsDir, spec.Auth.ClientCASecretName},
 	}
-	return relay.Spec.TLS.SecretName
+	return slices.DeleteFunc(all, func(s secret) bool { return s.name == "" })
 }
 
 // probe asks the status port every period seconds; failures in a row make it fail.
