@@ -68,9 +68,10 @@ func (o *Opened) Begin() {
 // End counts that one is closed.
 func (o *Opened) End() { o.Open.Add(-1) }
 
-// Traffic is what went one way. Bytes are those of frames as they are on the
-// stream, their heads included; what stands in front of the first frame is not
-// counted. Each is counted when a read or a write of it is over.
+// Traffic is what went one way. Bytes are those of frames, their heads included: as
+// the model keeps them for what comes in, as they are on the stream for what goes
+// out; what stands in front of a group's first frame is not counted. Each is
+// counted when a read or a write of it is over.
 type Traffic struct {
 	Bytes, Frames, Groups, Datagrams Count
 }

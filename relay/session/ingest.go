@@ -52,11 +52,15 @@ type Heads interface {
 // Ingest reads frames from stream into group until the stream ends, and ends the
 // group with it: it finishes the group after the peer's FIN and aborts it
 // otherwise. in is the buffer over stream, with the group's header already read.
-// When the group wants no more bytes, or ctx is done, the stream is stopped. ctx
-// is the session's: a group that it cuts short has lost its source.
+// When the group wants no more bytes, or ctx is done, the stream is stopped; when
+// the peer resets it, a pause ends at once. ctx is the session's: a group that it
+// cuts short has lost its source. What comes is counted in m.
 //
 // It returns nil when the group was finished, and else what it was aborted with.
-func Ingest(ctx context.Context, stream transport.ReceiveStream, in *bufio.Reader, group *model.GroupWriter, heads Heads) error {
+func Ingest(ctx context.Context, stream transport.ReceiveStream, in *bufio.Reader, group *model.GroupWriter, heads Heads, m Meter) error {
+	m.Groups.Add(1)
+	paused, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	over := make(chan struct{})
 	var helper sync.WaitGroup
 	helper.Go(func() {
@@ -65,14 +69,24 @@ func Ingest(ctx context.Context, stream transport.ReceiveStream, in *bufio.Reade
 			stream.Stop(StreamCode(group.Err()))
 		case <-ctx.Done():
 			stream.Stop(CodeCancelled)
+		case <-stream.Aborted():
+			cancel(errAborted)
 		case <-over:
 		}
 	})
-	err := ingestFrames(ctx, in, group, heads)
+	i := ingester{in: in, group: group, heads: heads, meter: m}
+	err := i.frames(paused)
+	i.count()
 	close(over)
 	helper.Wait()
 	if err == nil {
 		return group.Finish()
+	}
+	if err == errAborted {
+		if _, err = io.Copy(io.Discard, stream); err == nil { // nothing is left but the code
+			err = io.ErrUnexpectedEOF
+		}
+		err = ingestError(err)
 	}
 	if ended := group.Err(); ended != nil {
 		err = ended // the stream's error only follows from it
@@ -84,34 +98,54 @@ func Ingest(ctx context.Context, stream transport.ReceiveStream, in *bufio.Reade
 	return err
 }
 
-// ingestFrames reads frames until a clean end.
-func ingestFrames(ctx context.Context, in *bufio.Reader, group *model.GroupWriter, heads Heads) error {
+// errAborted ends a pause: the peer has reset the stream.
+var errAborted = errors.New("the peer has reset the stream")
+
+// ingester reads one group.
+type ingester struct {
+	in    *bufio.Reader
+	group *model.GroupWriter
+	heads Heads
+
+	meter Meter
+	bytes int64 // read and not counted yet
+	whole int64 // frames, likewise
+}
+
+// frames reads frames until a clean end.
+func (i *ingester) frames(ctx context.Context) error {
 	for {
-		head, err := heads.Next(in)
+		if i.in.Buffered() == 0 { // it may have to wait now
+			i.count()
+		}
+		head, err := i.heads.Next(i.in)
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return ingestError(err)
 		}
-		if err := group.BeginFrame(ctx, head.Stored, head.Timestamp, head.Size); err != nil {
+		if err := i.group.BeginFrame(ctx, head.Stored, head.Timestamp, head.Size); err != nil {
 			return err
 		}
-		if err := ingestPayload(ctx, in, group, head.Size); err != nil {
+		i.bytes += int64(len(head.Stored))
+		if err := i.payload(ctx, head.Size); err != nil {
 			return err
 		}
+		i.whole++
 	}
 }
 
-// ingestPayload reads the payload of the frame that has begun.
-func ingestPayload(ctx context.Context, in *bufio.Reader, group *model.GroupWriter, left int64) error {
+// payload reads the payload of the frame that has begun.
+func (i *ingester) payload(ctx context.Context, left int64) error {
 	for left > 0 {
-		room, err := group.Buffer(ctx)
+		room, err := i.group.Buffer(ctx)
 		if err != nil {
 			return err
 		}
-		n, err := in.Read(room[:min(int64(len(room)), left)])
-		group.Commit(n)
+		n, err := i.in.Read(room[:min(int64(len(room)), left)])
+		i.group.Commit(n)
+		i.bytes += int64(n)
 		left -= int64(n)
 		if err == io.EOF && left > 0 {
 			err = io.ErrUnexpectedEOF
@@ -121,6 +155,15 @@ func ingestPayload(ctx context.Context, in *bufio.Reader, group *model.GroupWrit
 		}
 	}
 	return nil
+}
+
+// count adds what was read to the session's traffic.
+func (i *ingester) count() {
+	if i.bytes > 0 {
+		i.meter.Bytes.Add(i.bytes)
+		i.meter.Frames.Add(i.whole)
+		i.bytes, i.whole = 0, 0
+	}
 }
 
 // ingestError turns the end of a stream into the end of its group: the peer's

@@ -134,6 +134,8 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{stopped: make(chan struct{})} }
 
+func newMeter() Meter { return new(Traffic).Meter() }
+
 func newSender() *Sender { return NewSender(&Counters{}, nil) }
 
 func (s *recorder) Write(p []byte) (int, error) {
@@ -188,8 +190,13 @@ func TestAHeaderGoesInOnePacketWithWhatFits(t *testing.T) {
 				c := newRecorder()
 				begun := 0
 				row.form.Begun = func() { begun++ }
-				if err := newSender().Send(t.Context(), c, r, row.form); err != nil {
+				counters := &Counters{}
+				if err := NewSender(counters, nil).Send(t.Context(), c, r, row.form); err != nil {
 					t.Fatal(err)
+				}
+				out := &counters.Out
+				if b, f, g := out.Bytes.Load(), out.Frames.Load(), out.Groups.Load(); b != int64(row.total-3) || f != int64(len(row.sizes)) || g != 1 {
+					t.Errorf("%d bytes, %d frames and %d groups are counted, want %d, %d and 1", b, f, g, row.total-3, len(row.sizes))
 				}
 				if total(c.writes) != row.total || row.first != 0 && c.writes[0] != row.first {
 					t.Errorf("writes are %v, want %d bytes, %d of them first", c.writes, row.total, row.first)
@@ -283,7 +290,7 @@ func ingest(t *testing.T, tr *track, seq uint64, result *error) (transport.SendS
 	task.Go(func() {
 		b := OpenBuffer(in)
 		defer CloseBuffer(b)
-		*result = Ingest(t.Context(), in, b, g, plain{})
+		*result = Ingest(t.Context(), in, b, g, plain{}, newMeter())
 	})
 	synctest.Wait()
 	return out, task
@@ -316,16 +323,7 @@ func TestIngestEndsTheGroupAsItsStreamEnds(t *testing.T) {
 				if (err == nil) != (row.want == io.EOF) {
 					t.Fatalf("ingest ends with %v", err)
 				}
-				got := ""
-				for {
-					p, e := r.Next(t.Context())
-					if e != nil {
-						err = e
-						break
-					}
-					got += string(p)
-					r.Taken(len(p))
-				}
+				got, err := readGroup(t, r)
 				if want := "\x00\x02ab\x00\x03c"; got[:len(want)] != want {
 					t.Errorf("the reader got %q, want %q first", got, want)
 				}
@@ -334,6 +332,64 @@ func TestIngestEndsTheGroupAsItsStreamEnds(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestAResetEndsAPauseAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrack(t, model.Options{})
+		c, s := transport.Pipe(transport.PipeConfig{})
+		defer c.Close(0, "")
+		out, err := c.OpenSendStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 { // 2 bytes of head, 100 of payload, charged with 128 more
+			if _, err := out.Write(append([]byte{100}, make([]byte, 100)...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in, err := s.AcceptReceiveStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := tr.Group(0, model.Window{Bytes: 500})
+		if err != nil {
+			t.Fatal(err)
+		}
+		traffic := new(Traffic)
+		var task sync.WaitGroup
+		task.Go(func() { err = Ingest(t.Context(), in, bufio.NewReaderSize(in, 32), g, plain{}, traffic.Meter()) })
+		synctest.Wait()
+		if n := traffic.Bytes.Load(); n != 2*102 || traffic.Frames.Load() != 2 {
+			t.Errorf("before the reset %d bytes and %d frames are counted, want 204 and 2", n, traffic.Frames.Load())
+		}
+		out.Reset(0x41)
+		task.Wait()
+		if abort, ok := errors.AsType[*model.AbortError](err); !ok || abort.Code != 0x41 {
+			t.Fatalf("ingest ends with %v, want the publisher's code 0x41", err)
+		}
+		r, err := tr.sub.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if got, err := readGroup(t, r); len(got) != 204 || StreamCode(err) != 0x41 {
+			t.Fatalf("the reader got %d bytes and then %v, want both frames and 0x41", len(got), err)
+		}
+	})
+}
+
+// readGroup takes all that a reader gives, and returns how it ended.
+func readGroup(t *testing.T, r *model.Reader) (got string, err error) {
+	t.Helper()
+	for {
+		p, err := r.Next(t.Context())
+		if err != nil {
+			return got, err
+		}
+		got += string(p)
+		r.Taken(len(p))
 	}
 }
 

@@ -141,7 +141,7 @@ func (s *Session) fetch(r *model.GroupRequest) {
 		st.Stop(session.StreamCode(err))
 		return
 	}
-	err = session.Ingest(s.ctx, st, in, group, &heads{s: s})
+	err = session.Ingest(s.ctx, st, in, group, &heads{s: s}, s.in)
 	if err != nil && s.ctx.Err() == nil {
 		if unreadable(err) || errors.Is(err, session.ErrWrongSize) {
 			s.counters.Malformed.Add(1)

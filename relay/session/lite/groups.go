@@ -45,7 +45,7 @@ func (s *Session) receiveGroup(st transport.ReceiveStream, in *bufio.Reader, t *
 		st.Stop(session.StreamCode(err))
 		return nil
 	}
-	err = session.Ingest(s.ctx, st, in, group, &heads{s: s})
+	err = session.Ingest(s.ctx, st, in, group, &heads{s: s}, s.in)
 	if err == nil || s.ctx.Err() != nil {
 		return nil
 	}

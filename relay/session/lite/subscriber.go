@@ -112,6 +112,8 @@ func (s *Session) pull(p *model.Producer) {
 		subscribed: make(chan *subscription, 1),
 		all:        make(chan struct{}),
 	}
+	s.tier.Pulls.Begin()
+	defer s.tier.Pulls.End()
 	s.pulls.add(pl)
 	s.expectDatagrams()
 	var err error
