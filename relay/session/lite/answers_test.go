@@ -2,6 +2,7 @@ package lite
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -29,10 +30,11 @@ const (
 // fickle publishes "cam" and answers by whim, each request once.
 type fickle struct {
 	*script
-	v    lite.Version
-	rng  *rand.Rand
-	mu   sync.Mutex
-	live map[*scriptStream]string // Subscribe streams that it has not ended, with their tracks
+	v     lite.Version
+	rng   *rand.Rand
+	mu    sync.Mutex
+	turns int
+	live  map[*scriptStream]string // Subscribe streams that it has not ended, with their tracks
 }
 
 // answer answers the requests that have come so far.
@@ -75,6 +77,9 @@ func (f *fickle) serve(st *scriptStream, wish whim, delay time.Duration) {
 	case lite.BidiTrack:
 		advance(delay)
 		f.serveTrack(st, wish)
+	case lite.BidiFetch:
+		advance(delay)
+		f.serveFetch(st, wish)
 	case lite.BidiSubscribe:
 		msg, err := lite.DecodeSubscribe(body, f.v)
 		if err != nil {
@@ -106,6 +111,31 @@ func (f *fickle) serveTrack(st *scriptStream, wish whim) {
 		_, _ = st.send.Write(b)
 		_ = st.send.Close()
 	}
+}
+
+// serveFetch answers with one frame of one byte.
+func (f *fickle) serveFetch(st *scriptStream, wish whim) {
+	switch wish {
+	case silent:
+	case refuses:
+		st.send.Reset(uint64(lite.StreamNotFound))
+	default:
+		_, _ = st.send.Write([]byte{0, 1, 7})
+		advance(time.Duration(f.delay()) * time.Millisecond)
+		if wish == accepts {
+			st.send.Reset(uint64(lite.StreamEvicted)) // after all
+			return
+		}
+		_ = st.send.Close()
+	}
+}
+
+// delay is some milliseconds more.
+func (f *fickle) delay() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.turns++
+	return f.turns % 5 * 100
 }
 
 func (f *fickle) serveSubscribe(st *scriptStream, msg *lite.Subscribe, wish whim) {
@@ -165,6 +195,7 @@ type asked struct {
 	typ  lite.BidiType
 	text string
 	left bool // we have ended our half
+	gone bool // we have stopped the session's half
 }
 
 func (a *asker) ask() {
@@ -179,10 +210,14 @@ func (a *asker) ask() {
 	}
 	req := &asked{scriptStream: a.newStream(st, st), typ: lite.BidiSubscribe}
 	var b []byte
-	if a.v.HasTrack() && a.rng.IntN(3) == 0 {
+	switch kind := a.rng.IntN(4); {
+	case a.v.HasTrack() && kind == 0:
 		req.typ = lite.BidiTrack
 		b, err = (&lite.Track{Broadcast: broadcast, Track: track}).Append([]byte{byte(req.typ)}, a.v)
-	} else {
+	case a.v.ServesFetch() && kind == 1:
+		req.typ = lite.BidiFetch
+		b, err = (&lite.Fetch{Broadcast: broadcast, Track: track, Group: uint64(a.rng.IntN(3))}).Append([]byte{byte(req.typ)}, a.v)
+	default:
 		msg := lite.Subscribe{ID: a.next, Broadcast: broadcast, Track: track}
 		msg.Priority = uint8(a.rng.IntN(256))
 		a.next++
@@ -195,7 +230,7 @@ func (a *asker) ask() {
 	if _, err := st.Write(b); err != nil {
 		a.t.Fatal(err)
 	}
-	if req.typ == lite.BidiTrack {
+	if req.typ != lite.BidiSubscribe {
 		_ = st.Close()
 		req.left = true
 	}
@@ -204,6 +239,10 @@ func (a *asker) ask() {
 
 // leave gives one request up, in one of the ways there are.
 func (a *asker) leave(req *asked) {
+	if req.typ != lite.BidiSubscribe && !req.gone {
+		req.gone = true
+		req.recv.Stop(uint64(lite.StreamCancelled))
+	}
 	if req.left {
 		return
 	}
@@ -226,12 +265,21 @@ func (a *asker) check(req *asked) error {
 	if end == nil {
 		return fmt.Errorf("no answer")
 	}
+	if ended, ok := errors.AsType[*transport.StreamError](end); ok && !ended.Remote {
+		return nil // given up before there was one
+	}
 	if req.typ == lite.BidiTrack {
 		_, err := in.Message()
 		if (end == io.EOF) != (err == nil) {
 			return fmt.Errorf("TRACK_INFO: %v, and the stream ended with %v", err, end)
 		}
 		return in.End()
+	}
+	if req.typ == lite.BidiFetch {
+		if got := req.bytes(); end == io.EOF && len(got) != 0 && !bytes.Equal(got, []byte{0, 1, 7}) {
+			return fmt.Errorf("the group is %x, want one frame of one byte, or none", got)
+		}
+		return nil
 	}
 	oks := 0
 	for {
@@ -290,7 +338,9 @@ func wantOneAnswerEach(t *testing.T, seed uint64) {
 		f.answer()
 	}
 	for _, req := range a.all {
-		a.leave(req)
+		if req.typ == lite.BidiSubscribe {
+			a.leave(req)
+		}
 	}
 	for range 20 {
 		advance(time.Second)

@@ -4,7 +4,7 @@
 // Read [Config] and [Session] first. [Session.Run] is the whole conversation:
 // it says SETUP, accepts streams, asks for announcements, and returns when all
 // of that is over. What the peer asks of us is the publisher half (announce_out.go,
-// publisher.go, track.go); what we ask of the peer is the subscriber half
+// publisher.go, track.go, fetch.go); what we ask of the peer is the subscriber half
 // (announce_in.go, subscriber.go, groups.go). The session is the [model.Source]
 // of the routes that the peer announces.
 //
@@ -28,8 +28,11 @@
 // its stream with the code of [session.StreamCode]. Nothing that one peer sends
 // reaches another session but groups, announcements and a publisher's own codes.
 //
-// # Not here
+// # Beside subscriptions
 //
-// FETCH is answered NOT_FOUND, Probe streams are refused (level 0 is declared),
-// datagrams are not read, and group streams are not ranked against each other.
+// Groups that are asked for one by one are in fetch.go, both halves; reports of
+// what a connection measures in probe.go; groups without a stream in datagram.go.
+// A FETCH that is answered costs at most three goroutines, one that we send two; a
+// Probe stream three. A session that passes datagrams on has one for each way in which
+// any can come.
 package lite
