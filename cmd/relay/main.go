@@ -18,12 +18,13 @@ import (
 const exitUsage = 2
 
 func main() {
-	p := &program{stdout: os.Stdout, stderr: os.Stderr, env: os.Environ()}
+	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Environ()}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }
 
 // program is one run of the command, with all that it reads and writes.
 type program struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            []string
 }
@@ -63,7 +64,7 @@ func (p *program) newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(p.newServe(), p.newPreflight(), p.newValidate(), p.newConfig(), p.newVersion())
+	root.AddCommand(p.newServe(), p.newPreflight(), p.newValidate(), p.newConfig(), p.newToken(), p.newVersion())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }
@@ -90,8 +91,11 @@ func counted(n int, noun string) string {
 }
 
 // fail turns an error into one with an exit code: that for users where they can
-// correct it.
+// correct it. Nil stays nil.
 func fail(err error) error {
+	if err == nil {
+		return nil
+	}
 	code := 1
 	if config.AsFaults(err) != nil {
 		code = preflight.ExitCode
