@@ -84,6 +84,20 @@ load: load-programs ## The short load scenarios of test/bench, held against thei
 load-full: load-programs ## All of them (10 minutes), or ONLY=tables; RECORD=docs/benchmarks/results keeps the results
 	go run ./test/bench -only '$(ONLY)' -record '$(RECORD)'
 
+.PHONY: load-locks
+load-locks: load-programs ## Who waits for which lock while 100 viewers watch: a mutex profile of the relay
+	bin/moq-load fanout --viewers 100 --idle 0 --relay-cpus 0,1 --transport quic --profile mutex=bin/mutex.pprof,profile=bin/cpu.pprof \
+	  --start 'bin/moq-relay serve --dev --listen 127.0.0.1:0 --status-listen 127.0.0.1:0 --log-level error --pprof'
+	go tool pprof -top -nodecount=25 bin/moq-relay bin/mutex.pprof
+
+.PHONY: peer-bench
+peer-bench: ## The model against that of the public moq-net crate; skips where there is no cargo
+	hack/peer-bench/run.sh
+
+.PHONY: benchmarks-docs
+benchmarks-docs: ## Draw docs/benchmarks anew from the results that are kept there
+	$(KUBE_GO) run -C hack/benchmarks $(KUBE_FLAGS) . draw ../../docs/benchmarks
+
 .PHONY: load-programs
 load-programs:
 	go build -o bin/moq-relay ./cmd/relay
@@ -153,6 +167,7 @@ verify: bin/manifests ## Everything generated and pinned is up to date
 	go mod verify >/dev/null
 	hack/verify-generated.sh
 	bin/manifests check .
+	$(KUBE_GO) run -C hack/benchmarks $(KUBE_FLAGS) . check ../../docs/benchmarks
 
 bin/%: hack/tools/go.mod
 	mkdir -p bin

@@ -63,6 +63,7 @@ somebody cannot publish or watch or when a byte is wrong, not when frames are la
 	flags.StringVar(&c.start, "start", "", "command that starts the relay, its words between spaces")
 	flags.IntSliceVar(&c.relayCPUs, "relay-cpus", nil, "processors for the relay that --start starts, such as 0 or 0,1")
 	flags.IntSliceVar(&c.cpus, "cpus", nil, "processors for publishers and viewers")
+	flags.StringToStringVar(&c.o.Profiles, "profile", nil, "KIND=FILE: keep a profile of the measured time, such as mutex=FILE or profile=FILE for processor time; needs a relay that is started with --pprof")
 	flags.StringVar(&c.json, "json", "", "file for the results as JSON; - is standard output, which then has nothing else")
 	return cmd
 }
@@ -86,6 +87,8 @@ func (c *fanoutCommand) validate(urls []string) error {
 		err = errors.Join(err, errors.New("there is no relay: name its URL, or a command that starts one with --start"))
 	case c.start != "" && c.o.PID != 0:
 		err = errors.Join(err, errors.New("--relay-pid names a relay that runs, --start starts another: use one of them"))
+	case c.start == "" && len(c.o.Profiles) > 0:
+		err = errors.Join(err, errors.New("--profile is for a relay that --start starts, with --pprof in its command"))
 	case c.start == "" && len(c.relayCPUs) > 0:
 		err = errors.Join(err, errors.New("--relay-cpus is for a relay that --start starts; pin one that runs with taskset"))
 	}
@@ -96,7 +99,7 @@ func (c *fanoutCommand) run(ctx context.Context, urls []string) error {
 	if err := c.validate(urls); err != nil {
 		return err
 	}
-	urls = append(urls, "http://unknown") // until the relay that is started has told it
+	urls = append(urls, "http://unknown:1") // until the relay that is started has told it
 	targets, err := c.parse(urls[:1])
 	if err != nil {
 		return err

@@ -44,6 +44,10 @@ type FanoutOptions struct {
 	// Status is HOST:PORT of the relay's status port, which is asked for goroutines
 	// and allocations; empty: they are not known.
 	Status string
+	// Profiles are files for what the relay's /debug/pprof says of the measured time,
+	// by their names there, such as "mutex", or "profile" for processor time. They
+	// need Status, and a relay that serves them.
+	Profiles map[string]string
 	// Progress is told what is being done; nil: nobody is.
 	Progress *Progress
 }
@@ -272,6 +276,7 @@ func (f *fanout) measure(ctx context.Context) error {
 	if f.bystander != nil {
 		f.bystander.reset()
 	}
+	profiled := f.profile(ctx)
 	began := time.Now()
 	before, err := f.used(ctx)
 	if err != nil {
@@ -289,7 +294,21 @@ func (f *fanout) measure(ctx context.Context) error {
 		busy := f.bystander.reset()
 		f.report.Bystander.Busy = latencies(&busy)
 	}
-	return f.count(ctx, frames)
+	return errors.Join(f.count(ctx, frames), profiled())
+}
+
+// profile begins to take profiles; what it returns waits for them.
+func (f *fanout) profile(ctx context.Context) (wait func() error) {
+	taken := make(chan error, len(f.o.Profiles))
+	for kind, file := range f.o.Profiles {
+		f.tasks.Go(func() { taken <- profile(ctx, f.o.Status, kind, f.o.Duration, file) })
+	}
+	return func() (all error) {
+		for range f.o.Profiles {
+			all = errors.Join(all, <-taken)
+		}
+		return all
+	}
 }
 
 // use is what was used up to some time.

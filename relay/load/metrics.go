@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // vitals are what a relay of ours says of itself on its status port: counts that
@@ -17,24 +19,46 @@ type vitals struct {
 
 // vitalsOf asks a status port at HOST:PORT.
 func vitalsOf(ctx context.Context, status string) (v vitals, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+status+"/metrics", nil)
+	b, err := get(ctx, "http://"+status+"/metrics")
 	if err != nil {
 		return v, fmt.Errorf("the relay's metrics: %w", err)
+	}
+	text := string(b)
+	return vitals{
+		goroutines:  metric(text, "go_goroutines"),
+		mallocs:     metric(text, "go_memstats_mallocs_total"),
+		mallocBytes: metric(text, "go_memstats_alloc_bytes_total"),
+	}, nil
+}
+
+// profile has a relay take a profile for some time, and writes it to a file.
+func profile(ctx context.Context, status, kind string, lasts time.Duration, file string) error {
+	b, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%.0f", status, kind, max(1, lasts.Seconds())))
+	if err == nil {
+		err = os.WriteFile(file, b, 0o666)
+	}
+	if err != nil {
+		return fmt.Errorf("profile %q of the relay: %w", kind, err)
+	}
+	return nil
+}
+
+// get fetches a page of a status port.
+func get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return v, fmt.Errorf("the relay's metrics: %w", err)
+		return nil, err
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
-	if err != nil {
-		return v, fmt.Errorf("the relay's metrics: %w", err)
+	b, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %.200s", url, res.Status, b)
 	}
-	return vitals{
-		goroutines:  metric(string(text), "go_goroutines"),
-		mallocs:     metric(string(text), "go_memstats_mallocs_total"),
-		mallocBytes: metric(string(text), "go_memstats_alloc_bytes_total"),
-	}, nil
+	return b, err
 }
 
 // metric is the sum of all series of one name.

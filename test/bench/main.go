@@ -109,7 +109,7 @@ func (o options) table(ctx context.Context, t table) (ran int, _ error) {
 			err = t.broken(r, report)
 			kept.Rows = append(kept.Rows, result{r.Name, quoted(command), *report})
 		}
-		if err != nil && others > othersMost {
+		if err != nil && others > othersMost && !errors.Is(err, errMistake) {
 			fmt.Printf("not judged, as %.2f processors were busy with other work: %s: %v\n", others, r.Name, err)
 		} else if err != nil {
 			failures = append(failures, fmt.Errorf("%s, %s: %w", t.Table, r.Name, err))
@@ -125,6 +125,12 @@ func (o options) table(ctx context.Context, t table) (ran int, _ error) {
 // judged: a relay that does not get its processor loses frames for no fault of its own.
 const othersMost = 0.3
 
+// exitUsage is moq-load's exit code for a command line that makes no sense.
+const exitUsage = 2
+
+// errMistake says that a scenario file asks for what moq-load does not do.
+var errMistake = errors.New("the command line makes no sense")
+
 // measure runs one row. others is how many processors were busy with something else.
 func measure(ctx context.Context, command []string) (_ *load.FanoutReport, others float64, _ error) {
 	cmd := exec.CommandContext(ctx, command[0], append(command[1:], "--json=-", "--quiet")...) //nolint:gosec // from the scenario files
@@ -137,6 +143,9 @@ func measure(ctx context.Context, command []string) (_ *load.FanoutReport, other
 	if state := cmd.ProcessState; state != nil {
 		ours := state.UserTime() + state.SystemTime() // with the relay's, its child
 		others = (load.Busy() - busy - ours).Seconds() / time.Since(began).Seconds()
+	}
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == exitUsage {
+		err = errMistake
 	}
 	if err != nil {
 		return nil, others, fmt.Errorf("%s: %w: %s", quoted(command), err, bytes.TrimSpace(said.Bytes()))
