@@ -11,7 +11,7 @@ import (
 
 func newPipe(o transporttest.Options) (client, server *transport.PipeConn) {
 	grant := transport.PipeGrant{Windows: o.Windows, MaxStreams: o.MaxStreams}
-	return transport.Pipe(transport.PipeConfig{Protocol: "test", Client: grant, Server: grant})
+	return transport.Pipe(transport.PipeConfig{Protocol: "test", Client: grant, Server: grant, MaxDatagram: 1200})
 }
 
 func TestPipePassesTheSuite(t *testing.T) {

@@ -132,9 +132,13 @@ func (c *conn) MaxDatagram() int                                { return 0 }
 func (c *conn) SendDatagram([]byte) error                       { return transport.ErrNoDatagrams }
 func (c *conn) ReceiveDatagram(context.Context) ([]byte, error) { return nil, transport.ErrNoDatagrams }
 
-// Stats counts records in bytes; the rest is the kernel's, where it tells.
-func (c *conn) Stats() transport.Stats {
-	return transport.Stats{BytesSent: c.bytesSent.Load(), BytesReceived: c.bytesReceived.Load()}
+// Stats counts records in bytes; the rest is the kernel's, where the carrier knows it.
+func (c *conn) Stats() (s transport.Stats) {
+	if m, ok := c.carrier.(interface{ stats() transport.Stats }); ok {
+		s = m.stats()
+	}
+	s.BytesSent, s.BytesReceived = c.bytesSent.Load(), c.bytesReceived.Load()
+	return s
 }
 
 func (c *conn) Close(code uint64, reason string) {

@@ -20,8 +20,9 @@
 // never waits for anybody: credit, resets and the close ride behind the data, so
 // a slow reader of one stream is stopped by withholding its credit, never by not
 // reading the carrier. The writer owns the carrier's sending side: control frames
-// first, then stream data, one frame of at most 16,352 bytes per stream in turn.
-// It picks the next frame only when the one before was taken by the carrier, and
+// first, then stream data by priority, one frame of at most 16,352 bytes at a time:
+// strictly by urgency, and equals take turns (schedule.go). What is urgent waits for
+// the one frame that is being written and what the kernel holds, no more. It picks the next frame only when the one before was taken by the carrier, and
 // the kernel is asked to hold no more than 64 KiB unsent, so a credit frame
 // overtakes bulk data. Both end within two seconds of the connection's end.
 //
@@ -47,8 +48,8 @@
 //
 // # What it does not do
 //
-// Datagrams are dropped: [transport.Conn] has none, so by default they are not
-// advertised either. TCP, TLS and Unix sockets are carriers to come. The framing
+// Datagrams are dropped, and none are sent: moq-lite forbids publishers datagrams on
+// this transport, so by default they are not advertised either. TCP, TLS and Unix sockets are carriers to come. The framing
 // before QMux (subprotocol "webtransport") and bare version tokens, which leave
 // the application protocol to be found in-band, are never selected.
 package qmux

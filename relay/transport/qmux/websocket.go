@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/coder/websocket"
 
@@ -65,8 +66,7 @@ func Accept(w http.ResponseWriter, r *http.Request, cfg *Config) (transport.Conn
 	if err != nil {
 		return nil, fmt.Errorf("qmux: accept: %w", err)
 	}
-	ca.use(context.WithoutCancel(r.Context()), ws, tap.conn)
-	limitUnsent(tap.conn)
+	ca.use(context.WithoutCancel(r.Context()), ws, tap.conn, rawConn(tap.conn))
 	c := newConn(ca, s.Draft, cfg.params(s.Draft), transport.Info{
 		Kind: transport.WebSocket, Protocol: s.Protocol, HasURI: true,
 		Path: r.URL.RequestURI(), Origin: r.Header.Get("Origin"),
@@ -167,13 +167,12 @@ func dial(ctx context.Context, u *url.URL, cfg *Config) (*conn, error) {
 	if err != nil {
 		return nil, dialError(err, resp)
 	}
-	ca.use(context.WithoutCancel(ctx), ws, tap.body)
+	ca.use(context.WithoutCancel(ctx), ws, tap.body, rawConn(tap.conn))
 	s, err := parseSubprotocol(ws.Subprotocol())
 	if err != nil {
 		ca.close()
 		return nil, err
 	}
-	limitUnsent(tap.conn)
 	return newConn(ca, s.Draft, cfg.params(s.Draft), transport.Info{
 		Kind: transport.WebSocket, Protocol: s.Protocol, Client: true, HasURI: true,
 		Path: u.RequestURI(), Local: tap.conn.LocalAddr(), Remote: tap.conn.RemoteAddr(),
@@ -230,8 +229,9 @@ func (t *roundTripTap) RoundTrip(r *http.Request) (*http.Response, error) {
 type wsCarrier struct {
 	ctx    context.Context // never done: the carrier ends by close
 	ws     *websocket.Conn
-	out    io.Writer // the socket; each Write is one whole WebSocket frame
-	client bool      // what a client sends is masked
+	out    io.Writer       // the socket; each Write is one whole WebSocket frame
+	socket syscall.RawConn // nil where it is not known
+	client bool            // what a client sends is masked
 
 	message io.Reader // the one that next returned, perhaps not read to its end
 	scratch [512]byte
@@ -241,8 +241,9 @@ type wsCarrier struct {
 }
 
 // use completes a carrier whose handlers the library already has.
-func (w *wsCarrier) use(ctx context.Context, ws *websocket.Conn, out io.Writer) {
-	w.ctx, w.ws, w.out = ctx, ws, out
+func (w *wsCarrier) use(ctx context.Context, ws *websocket.Conn, out io.Writer, socket syscall.RawConn) {
+	w.ctx, w.ws, w.out, w.socket = ctx, ws, out, socket
+	limitUnsent(socket)
 	// We bound messages ourselves, so that a long one can be answered.
 	ws.SetReadLimit(-1)
 }
@@ -280,6 +281,8 @@ const (
 	wsPing   = 0x89
 	wsPong   = 0x8a
 )
+
+func (w *wsCarrier) stats() transport.Stats { return tcpStats(w.socket) }
 
 func (w *wsCarrier) send(b []byte) error { return w.write(wsBinary, b) }
 func (w *wsCarrier) ping() error         { return w.write(wsPing, make([]byte, room)) }

@@ -5,8 +5,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/moqrelay/operator/relay/transport"
 )
@@ -51,7 +52,7 @@ func unsent(t *testing.T, c net.Conn) (bytes int) {
 		t.Fatal(err)
 	}
 	if e := raw.Control(func(fd uintptr) {
-		bytes, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpNotSentLowat)
+		bytes, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT)
 	}); e != nil || err != nil {
 		t.Fatal(e, err)
 	}

@@ -2,7 +2,16 @@
 
 package qmux
 
-import "net"
+import (
+	"net"
+	"syscall"
 
-// limitUnsent does nothing here: the bound on what waits in the kernel is Linux's.
-func limitUnsent(net.Conn) {}
+	"github.com/moqrelay/operator/relay/transport"
+)
+
+// rawConn finds nothing here: what is asked of the kernel is Linux's.
+func rawConn(net.Conn) syscall.RawConn { return nil }
+
+func limitUnsent(syscall.RawConn) {}
+
+func tcpStats(syscall.RawConn) (s transport.Stats) { return s }

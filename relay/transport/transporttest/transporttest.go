@@ -71,6 +71,10 @@ func Run(t *testing.T, newPair NewPair) {
 		{"windows", testWindows},
 		{"limits", testLimits},
 		{"bytes", testBytes},
+		{"priorities", testPriorities},
+		{"datagrams", testDatagrams},
+		{"aborted", testAborted},
+		{"statistics", testStats},
 		{"every goroutine of a connection is gone after its end", testGoroutines},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, newPair) })
