@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -633,21 +634,35 @@ func TestPublishersThatComeAndGoLeaveNothing(t *testing.T) {
 type churnSource struct {
 	first uint64
 	gone  chan struct{}
+	mu    sync.Mutex // a session that is gone starts nothing
 	tasks sync.WaitGroup
 }
 
-func (s *churnSource) Pull(p *Producer) {
+// start runs f unless the session is gone.
+func (s *churnSource) start(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	select {
 	case <-s.gone:
-		p.Fail(ErrSourceGone)
-		return
+		return false
 	default:
 	}
-	s.tasks.Go(func() {
+	s.tasks.Go(f)
+	return true
+}
+
+func (s *churnSource) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.gone)
+}
+
+func (s *churnSource) Pull(p *Producer) {
+	started := s.start(func() {
 		p.Accept(anyInfo)
 		for seq := s.first; ; seq++ {
 			if w, err := p.Group(seq, Window{}); err == nil {
-				_ = w.WriteFrame(nil, head(1), int64(seq), []byte{byte(seq)})
+				_ = w.WriteFrame(context.Background(), head(1), int64(seq), []byte{byte(seq)})
 				_ = w.Finish()
 			}
 			select {
@@ -660,10 +675,13 @@ func (s *churnSource) Pull(p *Producer) {
 			}
 		}
 	})
+	if !started {
+		p.Fail(ErrSourceGone)
+	}
 }
 
 func (s *churnSource) Fetch(r *GroupRequest) {
-	s.tasks.Go(func() {
+	started := s.start(func() {
 		if r.Sequence()%3 == 0 {
 			r.Fail(ErrNotFound)
 			return
@@ -672,9 +690,12 @@ func (s *churnSource) Fetch(r *GroupRequest) {
 		if err != nil {
 			return
 		}
-		_ = w.WriteFrame(nil, head(1), 0, []byte{byte(r.Sequence())})
+		_ = w.WriteFrame(context.Background(), head(1), 0, []byte{byte(r.Sequence())})
 		_ = w.Finish()
 	})
+	if !started {
+		r.Fail(ErrSourceGone)
+	}
 }
 
 func churnPublisher(t *testing.T, o *Origin, stop <-chan struct{}, id uint64) {
@@ -695,9 +716,9 @@ func churnPublisher(t *testing.T, o *Origin, stop <-chan struct{}, id uint64) {
 		}
 		if random.IntN(2) == 0 {
 			lose()
-			close(s.gone)
+			s.end()
 		} else {
-			close(s.gone)
+			s.end()
 			advance(time.Duration(random.IntN(3)) * time.Millisecond)
 			lose()
 		}
