@@ -69,7 +69,7 @@ func (s *Session) answerFetch(ctx context.Context, st transport.Stream, msg *lit
 	if s.draining.Load() {
 		return false, session.ErrGoingAway
 	}
-	path, err := s.readable(msg.Broadcast)
+	path, err := s.readable(msg.Broadcast, msg.Epoch)
 	if err != nil {
 		return false, err
 	}
@@ -129,7 +129,7 @@ func (s *Session) fetch(r *model.GroupRequest) {
 		return
 	default:
 	}
-	s.counters.UpstreamFetches.Add(1)
+	s.tier.UpstreamFetches.Add(1)
 	st, in, err := s.ask(r)
 	if err != nil {
 		r.Fail(err)
