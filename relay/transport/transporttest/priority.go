@@ -61,6 +61,10 @@ func testPriorities(t *testing.T, newPair NewPair) {
 			})
 		})
 	}
+	testPriorityEdges(t, newPair)
+}
+
+func testPriorityEdges(t *testing.T, newPair NewPair) {
 	t.Run("an urgent stream that its reader blocks holds no other up", func(t *testing.T) {
 		bothWays(t, newPair, roomy(), func(p *peers, from, to transport.Conn) {
 			var blocked sync.WaitGroup
