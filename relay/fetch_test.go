@@ -264,3 +264,50 @@ func TestAFetchIsAnsweredWithAndWithoutTLS(t *testing.T) {
 		t.Errorf("%d bytes are counted, want 6", n)
 	}
 }
+
+func TestPlainRequestsSeeWhatTheirGrantAllows(t *testing.T) {
+	server := newGuarded(t, nil)
+	for _, path := range []model.Path{"lobby/a", "room/a"} {
+		server.origin.Announce(model.Route{Path: path, Source: source(func(p *model.Producer) {
+			p.Accept(model.Info{})
+			if err := begin(t, p, 3, "abc").Finish(); err != nil {
+				t.Error(err)
+			}
+		})})
+	}
+	token := "?jwt=" + server.token(t, `{"root":"room","get":""}`)
+	for _, row := range []struct {
+		target string
+		code   int
+		body   string
+	}{
+		{"/announced/", 200, "lobby/a\n"},
+		{"/announced/room", 200, ""},
+		{"/announced/" + token, 200, "room/a\n"},
+		{"/announced/?jwt=nonsense", 401, ""},
+		{"/fetch/lobby/a/video", 200, "abc"},
+		{"/fetch/room/a/video", 403, ""},
+		{"/fetch/room/a/video" + token, 200, "abc"},
+		{"/fetch/room/a/video" + token + "&group=3", 200, "abc"},
+		{"/fetch/lobby/a/video" + token, 403, ""},
+		{"/fetch/lobby/a/video?jwt=nonsense", 401, ""},
+	} {
+		code, body, header := get(t, "http://"+server.addresses.TCP+row.target)
+		if code != row.code || code == 200 && body != row.body || header.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("%.30s: %d %q, want %d %q", row.target, code, body, row.code, row.body)
+		}
+	}
+	for tier, want := range map[string]int64{"token": 2, "public": 1} {
+		if got := sumTraffic(server.running, func(t admin.Traffic) int64 {
+			if t.Tier != tier {
+				return 0
+			}
+			return t.Subscriber.Fetches
+		}); got != want {
+			t.Errorf("%d fetches of tier %s are counted, want %d", got, tier, want)
+		}
+	}
+	if refused := server.Stats().Refused; refused["unauthorized"] != 2 {
+		t.Errorf("refused are %v, want 2 unauthorized", refused)
+	}
+}

@@ -81,7 +81,7 @@ func New(o Options) (*Server, error) {
 		PacingCap: int64(live.PacingCap),
 	})
 	s.origin.SetLimits(modelLimits(live.Limits))
-	s.traffic = newTraffic()
+	s.traffic = newTraffic(tiers(cfg.Auth)...)
 	s.sessions = newSessions(s.traffic)
 	s.live.Store(&live)
 	var err error

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/moqrelay/operator/relay/admin"
+	"github.com/moqrelay/operator/relay/auth"
+	"github.com/moqrelay/operator/relay/config"
 	"github.com/moqrelay/operator/relay/model"
 	"github.com/moqrelay/operator/relay/session"
 	"github.com/moqrelay/operator/relay/transport"
@@ -41,10 +43,21 @@ type tierCounters struct {
 	closed map[string]int64
 }
 
-func newTraffic() *traffic {
+// tiers are those that grants may have.
+func tiers(cfg config.Auth) []string {
+	if cfg.Mode == config.AuthNone {
+		return nil
+	}
+	return []string{auth.TierToken, auth.TierCertificate, auth.TierPublic}
+}
+
+// newTraffic has counters for the tiers that are known, from the start.
+func newTraffic(tiers ...string) *traffic {
 	t := &traffic{tiers: make(map[string]bool), counts: make(map[trafficKey]*tierCounters)}
-	for _, kind := range admin.Transports {
-		t.of(transport.Kind(kind), "")
+	for _, tier := range append(tiers, admin.DefaultTier) {
+		for _, kind := range admin.Transports {
+			t.of(transport.Kind(kind), tier)
+		}
 	}
 	return t
 }
