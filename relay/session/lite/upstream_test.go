@@ -64,13 +64,13 @@ func TestAPublisherThatTakesNoUpdateLosesTheSubscription(t *testing.T) {
 		s.opening(v)
 		sub := s.upstream(t, v)
 		defer sub.Close()
-		s.deaf.Store(true)
+		s.deaf.Store(!v.HasTrack())
 		other := s.viewerOf(t, "audio", model.Options{})
 		defer other.Close()
 		if v.HasTrack() {
-			s.deaf.Store(false)
-			s.run("accept bidi t\n t want 06 | 0a 03\"cam\" 05\"audio\"\n t write " + trackInfo(v) + "\n t fin")
-			s.deaf.Store(true)
+			s.run("accept bidi t\n t want 06 | 0a 03\"cam\" 05\"audio\"")
+			s.deaf.Store(true) // for what comes next
+			s.run("t write " + trackInfo(v) + "\n t fin")
 		}
 		s.run("accept bidi b")
 		if !v.HasTrack() {
