@@ -8,7 +8,19 @@
 // a path, joins or opens the one upstream request of the track, and returns a
 // [Subscription]. The route's [Source] gets a [Producer] for that request and
 // writes groups through a [GroupWriter]. A subscription hands out one [Reader]
-// for each group.
+// for each group; until then a group that waits for it is a number. A [Fetch] gives
+// one group that is held or in flight, or asks a [Fetcher] for it, through a
+// [GroupRequest]. A [DatagramQueue] holds what is for one session and no stream.
+//
+// # When a publisher is away
+//
+// A route that is withdrawn is gone at once, and with it what was kept for fetches.
+// One that is lost without a word, and was the last of its path, lingers: the path
+// stays announced, requests for it wait. A running request whose source is gone goes
+// on with another route of the same content, at a group's boundary, where the routes
+// prove that (an equal epoch, or an equal first hop where the protocol allows it);
+// otherwise its subscribers are told and come again. A publisher that returns and
+// counts from lower numbers is a new generation: nothing of the older is kept.
 //
 // # Bytes
 //
@@ -33,7 +45,7 @@
 // # Goroutines and locks
 //
 // The package starts no goroutine; timers of the standard library call into it.
-// Locks are taken in this order: origin, track, group, cache. No lock is held
+// Locks are taken in this order: origin, shelf, track, group, cache. No lock is held
 // while a caller's code runs, and none is process-wide on the path of a frame:
 // readers and the writer of a group share atomics, and a mutex of the group
 // only when one of them has to wait or the front of the log is dropped.

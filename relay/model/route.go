@@ -222,8 +222,8 @@ func (o *Origin) supersedeLocked(a *Announcement, then *aftermath) {
 	}
 	for _, t := range o.tracks {
 		b := t.route
-		if b == a || b.lost() || b.route.Path != a.route.Path || b.content == a.content {
-			continue
+		if b.lost() || b.route.Path != a.route.Path || b.route.Source == a.route.Source || b.content == a.content {
+			continue // a source itself ends what it serves no more
 		}
 		if a.content.proven() && b.content.proven() || a.direct() && b.direct() {
 			o.moveLocked(t, a, then)
@@ -232,7 +232,7 @@ func (o *Origin) supersedeLocked(a *Announcement, then *aftermath) {
 }
 
 // direct reports whether the route came from the publisher itself.
-func (a *Announcement) direct() bool { return len(a.route.Hops) == 1 }
+func (a *Announcement) direct() bool { return len(a.route.Hops) <= 1 }
 
 // aftermath is what is to be done once origin.mu is free.
 type aftermath struct {

@@ -95,7 +95,7 @@ func (s *shelf) known() (Info, bool) {
 func (o *Origin) retire(t *track) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.contents[t.key.content] == 0 {
+	if o.contents[t.key.content] == 0 || t.held() == 0 {
 		return
 	}
 	s := o.shelfLocked(t.key)
