@@ -27,7 +27,6 @@ const (
 
 	internalError = 0x0 // streams
 	cancelled     = 0x1
-	notFound      = 0x33
 	unroutable    = 0x36
 	frameTooLarge = 0x38
 )
@@ -255,9 +254,17 @@ var petty = []crime{
 		h.wantReset(h.ask(unhex(h.t, "02 404b 01 4041"+path+"01 62 00 00 00 00 00 00")), internalError)
 	}},
 	{"a path that nobody has", func(h *hostile) { h.wantReset(h.ask(subscribe(h.t, 1, "nobody", "data")), unroutable) }},
-	{"a FETCH", func(h *hostile) { h.wantReset(h.ask(unhex(h.t, "03 08 01 61 01 62 00 00 00 00")), notFound) }},
+	{"a FETCH of a path that nobody has", func(h *hostile) { h.wantReset(h.ask(unhex(h.t, "03 08 01 61 01 62 00 00 00 00")), unroutable) }},
+	{"a FETCH that ends before its start", func(h *hostile) { h.wantReset(h.ask(unhex(h.t, "03 08 01 61 01 62 00 00 02 02")), internalError) }},
 	{"a group that nobody asked for", func(h *hostile) { h.wantStopped(h.send(unhex(h.t, "00 03 07 00 00")), cancelled) }},
-	{"a Probe stream", func(h *hostile) { h.wantReset(h.ask(unhex(h.t, "04")), internalError) }},
+	{"a PROBE that is too short", func(h *hostile) { h.wantReset(h.ask(unhex(h.t, "04 01 00")), internalError) }},
+	{"a datagram that makes no sense", func(h *hostile) {
+		if h.MaxDatagram() > 0 {
+			if err := h.SendDatagram([]byte{0x40}); err != nil {
+				h.t.Fatal(err)
+			}
+		}
+	}},
 }
 
 var hostileTransports = []transport.Kind{transport.QUIC, transport.WebTransport, transport.WebSocket}
