@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -56,6 +57,7 @@ type Authorizer struct {
 	keys   atomic.Pointer[KeySet]
 	asked  chan struct{} // closed when the URL was asked once
 	now    chan struct{} // asks Run to look at once
+	client *http.Client  // of the URL
 }
 
 // New returns an authorizer that has read every local file once. A file that
@@ -64,7 +66,7 @@ func New(cfg Config) (*Authorizer, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Authorizer{cfg: cfg, log: cfg.Log, asked: make(chan struct{}), now: make(chan struct{}, 1)}
+	a := &Authorizer{cfg: cfg, log: cfg.Log, asked: make(chan struct{}), now: make(chan struct{}, 1), client: newClient()}
 	a.SetPublic(cfg.Public)
 	a.keys.Store(&KeySet{})
 	if err := a.findSources(); err != nil {

@@ -66,7 +66,7 @@ func (a *Authorizer) findSources() error {
 		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
 			return fmt.Errorf("auth.jwks: %q is neither a file nor an https URL", clip(place))
 		}
-		a.add(&source{setting: "auth.jwks", place: u.Scheme + "://" + u.Host + u.Path, remote: fetch(u), parse: parseSet})
+		a.add(&source{setting: "auth.jwks", place: u.Scheme + "://" + u.Host + u.Path, remote: a.fetch(u), parse: parseSet})
 	} else if place != "" {
 		a.add(&source{setting: "auth.jwks", place: place, local: readOne(place, maxSet), parse: parseSet})
 	}
@@ -292,14 +292,17 @@ func readDirectory(directory string) func() ([]keyText, error) {
 	}
 }
 
-// fetch asks an https URL.
-func fetch(u *url.URL) func(context.Context) ([]keyText, error) {
-	client := &http.Client{CheckRedirect: func(r *http.Request, via []*http.Request) error {
+func newClient() *http.Client {
+	return &http.Client{CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if r.URL.Scheme != "https" || len(via) > 3 {
 			return errors.New("redirected away from https, or too often")
 		}
 		return nil
 	}}
+}
+
+// fetch asks an https URL.
+func (a *Authorizer) fetch(u *url.URL) func(context.Context) ([]keyText, error) {
 	return func(ctx context.Context) ([]keyText, error) {
 		ctx, cancel := context.WithTimeout(ctx, urlTimeout)
 		defer cancel()
@@ -307,7 +310,7 @@ func fetch(u *url.URL) func(context.Context) ([]keyText, error) {
 		if err != nil {
 			return nil, err
 		}
-		answer, err := client.Do(r)
+		answer, err := a.client.Do(r)
 		if failed, ok := errors.AsType[*url.Error](err); ok {
 			return nil, failed.Err // without the URL, whose query may be a secret
 		}
