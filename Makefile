@@ -73,8 +73,8 @@ fuzz: ## Every fuzz target for FUZZTIME (default 10s)
 	hack/fuzz.sh $(or $(FUZZTIME),10s)
 
 .PHONY: bench
-bench: ## Microbenchmarks of the model
-	go test -run '^$$' -bench . ./relay/model
+bench: ## The model's group benches beside the published figures (a minute); BENCH_PEER=FILE adds a peer's
+	go run ./hack/bench $(if $(BENCH_PEER),-peer $(BENCH_PEER))
 
 .PHONY: load
 load: load-programs ## The short load scenarios of test/bench, held against their limits
@@ -82,7 +82,11 @@ load: load-programs ## The short load scenarios of test/bench, held against thei
 
 .PHONY: load-full
 load-full: load-programs ## All of them (10 minutes), or ONLY=tables; RECORD=docs/benchmarks/results keeps the results
-	go run ./test/bench -only '$(ONLY)' -record '$(RECORD)'
+	go run ./test/bench -only '$(ONLY)' -record '$(RECORD)' -peer '$(PEER)'
+
+.PHONY: peer-relay
+peer-relay: ## The public Rust relay, built by cargo into bin/peer (an hour); then make load-full ONLY=relays PEER=bin/peer/bin/moq-relay
+	hack/peer-bench/relay.sh
 
 .PHONY: load-locks
 load-locks: load-programs ## Who waits for which lock while 100 viewers watch: a mutex profile of the relay

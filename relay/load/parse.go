@@ -38,7 +38,7 @@ func (t TargetText) Parse() (Target, error) {
 	for token := range list(t.Version) {
 		v, err := lite.ParseVersion(token)
 		if err != nil {
-			return Target{}, fmt.Errorf("--version %q: moq-lite-03 to moq-lite-06 and moq-lite-06-wip are spoken", token)
+			return Target{}, fmt.Errorf("--version %q: moq-lite-03 to moq-lite-06, moq-lite-06-wip and moq-lite-07-wip are spoken", token)
 		}
 		target.Versions = append(target.Versions, v)
 	}

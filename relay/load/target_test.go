@@ -46,7 +46,7 @@ func TestABadTargetIsRefusedWithWhatIsPossible(t *testing.T) {
 		{TargetText{URL: "moqt://h"}, `relay URL "moqt://h": native QUIC has no default port: name one, as in moqt://HOST:4443`},
 		{TargetText{URL: "https://:4443"}, `relay URL "https://:4443": no host is named`},
 		{TargetText{URL: "ws://h", Transport: "tcp"}, `--transport "tcp": quic, webtransport and websocket are spoken`},
-		{TargetText{URL: "ws://h", Version: "lite-05"}, `--version "lite-05": moq-lite-03 to moq-lite-06 and moq-lite-06-wip are spoken`},
+		{TargetText{URL: "ws://h", Version: "lite-05"}, `--version "lite-05": moq-lite-03 to moq-lite-06, moq-lite-06-wip and moq-lite-07-wip are spoken`},
 		{TargetText{URL: "ws://h", Draft: "qmux-03"}, `--qmux-draft "qmux-03": qmux-00, qmux-01 and qmux-02 are spoken`},
 		{TargetText{URL: "ws://h", CertificateHashes: []string{"ab"}}, `--certificate-sha256: certificate hash "ab": 64 hex digits of a SHA-256 are wanted`},
 		{TargetText{URL: "moqt://h:1/room", Version: "moq-lite-04"}, `relay URL "moqt://h:1/room": moq-lite-03 and -04 cannot name a path over native QUIC`},

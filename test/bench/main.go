@@ -21,6 +21,7 @@ import (
 // options are the command line.
 type options struct {
 	relay, load string // programs
+	peer        string // that of the public Rust relay; empty: its rows are left out
 	scenarios   string // folder
 	record      string // folder for the results; empty: they are not kept
 	only        string // names of tables, by commas; empty: all
@@ -32,6 +33,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.relay, "relay", "bin/moq-relay", "the relay's program")
 	flag.StringVar(&o.load, "load", "bin/moq-load", "the load generator's program")
+	flag.StringVar(&o.peer, "peer", "", "the public Rust relay's program; without it its rows are left out")
 	flag.StringVar(&o.scenarios, "scenarios", "test/bench/scenarios", "folder of the scenario files")
 	flag.StringVar(&o.record, "record", "", "folder that results are kept in as JSON")
 	flag.StringVar(&o.only, "only", "", "names of tables, by commas; empty: all")
@@ -95,7 +97,7 @@ func (o options) table(ctx context.Context, t table) (ran int, _ error) {
 	var failures []error
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		if o.short && !r.Short {
+		if o.short && !r.Short || r.Peer != nil && o.peer == "" {
 			continue
 		}
 		if ran == 0 {

@@ -35,6 +35,16 @@ type row struct {
 	Fanout  map[string]string `json:"fanout"`
 	Relay   map[string]string `json:"relay"`
 	Limits  map[string]limit  `json:"limits"`
+	// Peer has another relay than ours in this row.
+	Peer *peer `json:"peer"`
+}
+
+// A peer is the public Rust relay, whose program -peer names. Rows with it are left
+// out without that.
+type peer struct {
+	// Args are its command line, URL is where it then is.
+	Args string `json:"args"`
+	URL  string `json:"url"`
 }
 
 // A limit bounds one figure of a row.
@@ -137,6 +147,9 @@ func (t *table) command(r *row, o options) []string {
 	}
 	args := append([]string{o.load, "fanout"}, flags(fanout)...)
 	args = append(args, o.pins...)
+	if r.Peer != nil {
+		return append(args, "--start", o.peer+" "+r.Peer.Args, r.Peer.URL)
+	}
 	return append(args, "--start", strings.Join(relay, " "))
 }
 
