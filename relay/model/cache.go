@@ -194,9 +194,10 @@ func (c *cache) uncharge(g *group, n int64) {
 	}
 }
 
-// trim drops at least n bytes from the front of a group that is too long.
-func (c *cache) trim(g *group, n int64) {
-	if freed := g.dropFront(n, false); freed > 0 {
+// trim drops at least n bytes from the front of a group that is longer than tail,
+// and a little more: a group without end would look for something with each frame.
+func (c *cache) trim(g *group, n, tail int64) {
+	if freed := g.dropFront(n+tail/64, false); freed > 0 {
 		c.uncharge(g, freed)
 		c.stats.EvictedTail.add(freed)
 	}

@@ -320,20 +320,35 @@ func (g *group) take(offset int64) {
 // cutReaders ends every reader that has not everything it may ask for.
 func (g *group) cutReaders(err error) {
 	g.mu.Lock()
-	cut := g.cutLocked(noLimit)
+	cut := g.cutLocked(true)
 	g.mu.Unlock()
 	g.lose(cut, err)
 }
 
-// cutLocked returns the readers that still need something below front.
-func (g *group) cutLocked(front int64) []*Reader {
+// cutLocked returns the readers that still need something: anything, or with all
+// not set what is no longer held.
+func (g *group) cutLocked(all bool) []*Reader {
 	var cut []*Reader
 	for r := g.attached; r != nil; r = r.after {
-		if r.pos.Load() < front && !g.satisfiedLocked(r) {
+		if (all || g.placeLocked(r) < g.front) && !g.satisfiedLocked(r) {
 			cut = append(cut, r)
 		}
 	}
 	return cut
+}
+
+// placeLocked is the log offset of the first byte that a reader has not taken; noLimit
+// when that is of a frame which has not begun.
+func (g *group) placeLocked(r *Reader) int64 {
+	pos := r.pos.Load()
+	switch {
+	case pos != noLimit || r.start >= g.begun.Load():
+		return pos
+	case r.start < g.first: // it has not looked since its frame began
+		return -1
+	}
+	b, _ := g.index.find(r.start)
+	return b.begins(r.start)
 }
 
 // satisfiedLocked reports whether a reader has taken all that it will ever be
@@ -375,7 +390,7 @@ func (g *group) lose(cut []*Reader, err error) {
 func (g *group) sentLocked() int64 {
 	sent, readers := int64(noLimit), int32(0)
 	for r := g.attached; r != nil; r = r.after {
-		sent = min(sent, r.pos.Load())
+		sent = min(sent, g.placeLocked(r))
 		readers++
 	}
 	switch {
@@ -412,7 +427,7 @@ func (g *group) dropFront(want int64, sentOnly bool) int64 {
 	g.dropChunksLocked()
 	var cut []*Reader
 	if freed > 0 {
-		cut = g.cutLocked(g.front)
+		cut = g.cutLocked(false)
 	}
 	g.mu.Unlock()
 	g.lose(cut, ErrLagged)

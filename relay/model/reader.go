@@ -89,11 +89,22 @@ func (r *Reader) advance(pos int64) {
 // or [ErrEvicted] when the reader was cut, [ErrClosed] after Close, the context's
 // cause, or what the group ended with: then all that was committed has been given.
 func (r *Reader) Next(ctx context.Context) ([]byte, error) {
-	if err := r.seekStart(ctx); err != nil {
-		return nil, err
+	if r.seek {
+		if err := r.seekStart(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if r.block != nil {
-		r.block = r.block.reach(r.pos.Load())
+	g, pos := r.group, r.pos.Load()
+	if r.block != nil { // what is long behind is not held
+		r.block = r.block.reach(pos)
+	}
+	if r.bound == 0 && !r.over.Load() { // the common case, without a wait
+		clean := g.clean.Load() // before the look: nothing is committed after the end
+		if written := g.written.Load(); written > pos {
+			return r.slice(pos, written)
+		} else if clean {
+			return nil, io.EOF
+		}
 	}
 	return r.bytes(ctx, noLimit)
 }
@@ -258,17 +269,13 @@ func (r *Reader) find(i uint64) (*frame, error) {
 // bytes waits until there are bytes below limit and returns them.
 func (r *Reader) bytes(ctx context.Context, limit int64) ([]byte, error) {
 	pos := r.pos.Load()
-	written := r.group.written.Load()
-	if written <= pos || r.bound != 0 || r.over.Load() {
-		if pos >= min(limit, r.boundary()) {
-			return nil, io.EOF
-		}
-		if err := r.await(ctx, func() bool { return r.group.written.Load() > pos }); err != nil {
-			return nil, err
-		}
-		written = min(r.group.written.Load(), r.boundary())
+	if pos >= min(limit, r.boundary()) {
+		return nil, io.EOF
 	}
-	return r.slice(pos, min(written, limit))
+	if err := r.await(ctx, func() bool { return r.group.written.Load() > pos }); err != nil {
+		return nil, err
+	}
+	return r.slice(pos, min(r.group.written.Load(), limit, r.boundary()))
 }
 
 // boundary is the log offset where the last wanted frame ends, once it has begun.
@@ -289,16 +296,17 @@ func (r *Reader) boundary() int64 {
 
 // slice returns the contiguous part of the log from pos, at most to end.
 func (r *Reader) slice(pos, end int64) ([]byte, error) {
-	if r.chunk == nil {
-		r.chunk = r.group.firstChunk()
+	c := r.chunk
+	if c == nil {
+		c = r.group.firstChunk()
 	}
-	if pos < r.chunk.start {
+	if pos < c.start {
 		return nil, ErrLagged
 	}
-	for r.chunk.end() <= pos {
-		r.chunk = r.chunk.next.Load()
+	for c.end() <= pos {
+		c = c.next.Load()
 	}
-	c := r.chunk
+	r.chunk = c
 	to := min(end, c.end()) - c.start
 	return c.data[pos-c.start : to : to], nil
 }

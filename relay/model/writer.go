@@ -108,6 +108,7 @@ func (w *GroupWriter) BeginFrame(ctx context.Context, head []byte, timestamp, si
 	}
 	w.ahead = ahead
 	w.open(head, timestamp, size)
+	w.keepTail(0) // the frame before is no longer the newest
 	return nil
 }
 
@@ -379,11 +380,8 @@ const capacityPause = 2 * sweepInterval
 // the group's front where it would be longer than its tail. whole is what the
 // frame that needs them takes in all: one that never fits is refused at once.
 func (w *GroupWriter) makeRoom(ctx context.Context, n, whole int64) error {
-	g := w.group
-	cache, tail := g.track.origin.cache, g.track.origin.limits.Load().GroupTail
-	if over := g.charged.Load() + n - tail; over > 0 {
-		cache.trim(g, over)
-	}
+	g, cache := w.group, w.group.track.origin.cache
+	w.keepTail(n)
 	if cache.charge(g, n, whole) {
 		return nil
 	}
@@ -400,6 +398,16 @@ func (w *GroupWriter) makeRoom(ctx context.Context, n, whole int64) error {
 	}
 	w.Abort(ErrNoCapacity)
 	return ErrNoCapacity
+}
+
+// keepTail drops the group's front where it would be longer than its tail with n
+// bytes more.
+func (w *GroupWriter) keepTail(n int64) {
+	origin := w.group.track.origin
+	tail := origin.limits.Load().GroupTail
+	if over := w.group.charged.Load() + n - tail; over > 0 {
+		origin.cache.trim(w.group, over, tail)
+	}
 }
 
 // awaitRoom waits until the cache takes n bytes more.
