@@ -14,7 +14,7 @@ import (
 
 func (s *Server) statusHandler() http.Handler {
 	return admin.Handler(admin.Options{
-		Status: s, Stats: s, Alive: s.alive.Check, Drain: s.Drain, Profiles: s.profile,
+		Status: s, Stats: s, Alive: s.alive.Check, Drain: s.Drain, Profiles: s.cfg.Status.Pprof.On(),
 		Snapshots: map[string]func() iter.Seq[any]{"sessions": s.sessionLines, "routes": s.routeLines, "cache": s.cacheLines},
 	})
 }

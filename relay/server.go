@@ -29,8 +29,6 @@ type Options struct {
 	Version string
 	// Log is where log lines go; nil discards them.
 	Log io.Writer
-	// Profiles opens /debug/pprof/ on the status port, for loopback peers.
-	Profiles bool
 }
 
 // Server is one relay process.
@@ -39,7 +37,6 @@ type Server struct {
 	source  config.Source
 	loaded  *config.Loaded
 	version string
-	profile bool
 	log     *slog.Logger
 	logs    *logHandler
 	started time.Time
@@ -71,7 +68,7 @@ func New(o Options) (*Server, error) {
 	cfg := o.Loaded.Config
 	live := cfg.Live()
 	s := &Server{
-		cfg: cfg, source: o.Source, loaded: o.Loaded, version: o.Version, profile: o.Profiles,
+		cfg: cfg, source: o.Source, loaded: o.Loaded, version: o.Version,
 		logs: newLogHandler(o.Log, live.Log), started: time.Now(), drain: make(chan struct{}),
 	}
 	s.log = slog.New(s.logs)

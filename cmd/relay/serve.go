@@ -39,7 +39,7 @@ func (p *program) newServe() *cobra.Command {
 	}
 	c.config.register(cmd.Flags())
 	registerDev(cmd.Flags(), &c.dev)
-	cmd.Flags().BoolVar(&c.profiles, "pprof", false, "serve /debug/pprof/ to loopback peers of the status port")
+	cmd.Flags().BoolVar(&c.profiles, "pprof", false, "short for --status-pprof Enabled")
 	cmd.Flags().StringVar(&c.terminationLog, "termination-log", defaultTerminationLog, "file that is told why the relay could not start")
 	return cmd
 }
@@ -47,6 +47,9 @@ func (p *program) newServe() *cobra.Command {
 // run loads the configuration and serves it. What a user must correct is told in
 // the termination log too.
 func (c *serveCommand) run(ctx context.Context) error {
+	if c.profiles {
+		c.config.keys["status.pprof"] = string(config.Enabled)
+	}
 	source := c.config.sourceFor(c.dev, c.env)
 	loaded, err := config.Load(source)
 	if err != nil {
@@ -60,12 +63,12 @@ func (c *serveCommand) run(ctx context.Context) error {
 // SIGTERM or SIGINT begins to drain, the second ends at once. SIGHUP reads files again.
 func (c *serveCommand) serve(ctx context.Context, source config.Source, loaded *config.Loaded) error {
 	server, err := relay.New(relay.Options{
-		Loaded: loaded, Source: source, Version: ownVersion(), Log: c.stderr, Profiles: c.profiles,
+		Loaded: loaded, Source: source, Version: ownVersion(), Log: c.stderr,
 	})
 	if err != nil {
 		return fail(err)
 	}
-	if c.profiles {
+	if loaded.Config.Status.Pprof.On() {
 		runtime.SetMutexProfileFraction(mutexSamples)
 	}
 	signals := make(chan os.Signal, 2)

@@ -37,6 +37,8 @@ type Status struct {
 	// Listen is HOST:PORT, port 0 picks a free one; empty opens no status port.
 	// Default "127.0.0.1:9090".
 	Listen string
+	// Pprof shows the runtime's profiles there, to loopback peers. Default Disabled.
+	Pprof State
 }
 
 // TLSMode names a source of certificates.
@@ -280,7 +282,7 @@ func Released() []string {
 // OnRequest returns the unreleased protocol versions that are spoken only when
 // Protocols names them.
 func OnRequest() []string {
-	return []string{"moq-lite-06-wip"}
+	return []string{"moq-lite-06-wip", "moq-lite-07-wip"}
 }
 
 // Default returns the configuration of a relay that was told nothing. It is not
@@ -288,7 +290,7 @@ func OnRequest() []string {
 func Default() Config {
 	return Config{
 		Listen: ":4443",
-		Status: Status{Listen: "127.0.0.1:9090"},
+		Status: Status{Listen: "127.0.0.1:9090", Pprof: Disabled},
 		TLS:    TLS{Mode: Files},
 		Transports: Transports{
 			QUIC:           QUIC{State: Enabled, InitialPacketSize: 1200, IdleTimeoutSeconds: 30},

@@ -113,6 +113,7 @@ var keys = slices.Concat(keysBeforeAuth, authKeys, keysAfterAuth)
 var keysBeforeAuth = []Key{
 	{"listen", ClassRestart, "client port, UDP and TCP, as HOST:PORT; port 0 picks a free one", func(c *Config) value { return &address{to: &c.Listen} }},
 	{"status.listen", ClassRestart, "port of probes, metrics and status document; empty opens none", func(c *Config) value { return &address{to: &c.Status.Listen, optional: true} }},
+	{"status.pprof", ClassRestart, "profiles of the process on the status port, for loopback peers", func(c *Config) value { return oneOf(&c.Status.Pprof, states...) }},
 	{"tls.mode", ClassRestart, "where certificates come from", func(c *Config) value { return oneOf(&c.TLS.Mode, Files, SelfSigned) }},
 	{"tls.directories", ClassRestart, "directories that each hold tls.crt and tls.key; the first is the default, the others are chosen by server name", func(c *Config) value {
 		return &list{to: &c.TLS.Directories, most: 17, what: "directory paths", item: isText}

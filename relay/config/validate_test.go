@@ -34,7 +34,8 @@ func TestEachBoundIsCheckedOnBothSides(t *testing.T) {
 	}{
 		{"listen", []string{":4443", "127.0.0.1:0", "[::1]:65535", "localhost:1"}, []string{"", "4443", ":65536", ":-1", ":http", "::1:4443", "a b:1", ":04443", "http://x:1"}},
 		{"status.listen", []string{"", ":9090"}, []string{"9090", ":99999"}},
-		{"protocols", []string{"", "moq-lite-03", "moq-lite-06,moq-lite-06-wip"}, []string{"moq-lite-02", "moqt-19", "moq-lite-06,moq-lite-06", "moq-lite-07-wip"}},
+		{"status.pprof", []string{"Enabled", "Disabled"}, []string{"", "true"}},
+		{"protocols", []string{"", "moq-lite-03", "moq-lite-06,moq-lite-06-wip", "moq-lite-07-wip"}, []string{"moq-lite-02", "moqt-19", "moq-lite-06,moq-lite-06", "moq-lite-07"}},
 		{"transports.quic.initialPacketSize", []string{"1200", "1452"}, []string{"1199", "1453", "", "1200.0"}},
 		{"transports.quic.idleTimeoutSeconds", []string{"5", "600"}, []string{"4", "601", "30s"}},
 		{"transports.qmuxDrafts", []string{"00", "02,01"}, []string{"", "03", "0", "00,00"}},
@@ -116,7 +117,7 @@ func TestAnEmptyConfigIsRefusedKeyByKey(t *testing.T) {
 		names = append(names, f.Key)
 	}
 	want := []string{
-		"listen", "tls.mode", "transports.quic.state", "transports.quic.initialPacketSize", "transports.quic.idleTimeoutSeconds",
+		"listen", "status.pprof", "tls.mode", "transports.quic.state", "transports.quic.initialPacketSize", "transports.quic.idleTimeoutSeconds",
 		"transports.webSocket.state", "windows.stream", "windows.connection", "windows.pacingCap", "windows.maxIncomingStreams",
 		"socketBuffers.receive", "socketBuffers.send", "socketBuffers.mode", "socketBuffers.requirement",
 		"limits.setupTimeoutSeconds", "limits.stalledTimeoutSeconds", "limits.upstreamTimeoutSeconds", "limits.maxFrame", "limits.groupTail", "limits.maxControlMessage",
