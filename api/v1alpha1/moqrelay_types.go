@@ -113,8 +113,8 @@ type MoQRelaySpec struct {
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
 	// protocols are the protocol versions that the relay offers, 1 to 16 of them.
-	// Unset: every released version that the image speaks. moq-lite-06-wip is spoken
-	// only when named here. Change: rolling.
+	// Unset: every released version that the image speaks. moq-lite-06-wip and
+	// moq-lite-07-wip are spoken only when named here. Change: rolling.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -266,7 +266,7 @@ type PathPattern string
 
 // Protocol is a protocol version by its name in files.
 //
-// +kubebuilder:validation:Enum=moq-lite-03;moq-lite-04;moq-lite-05;moq-lite-06;moq-lite-06-wip
+// +kubebuilder:validation:Enum=moq-lite-03;moq-lite-04;moq-lite-05;moq-lite-06;moq-lite-06-wip;moq-lite-07-wip
 type Protocol string
 
 // QMuxDraft is a draft of QMux, the multiplexing used over WebSocket.

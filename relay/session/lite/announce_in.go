@@ -26,6 +26,7 @@ type hearing struct {
 	hops  []uint64            // of route
 	warm  uint64
 	cold  uint64
+	epoch lite.Epoch
 }
 
 // heard is all that the peer announces.
@@ -74,7 +75,7 @@ func (s *Session) hear() {
 }
 
 func (s *Session) hearStream(st transport.Stream) error {
-	req := lite.AnnounceRequest{}
+	req := lite.AnnounceRequest{Hidden: true} // it is for our own peers to ask for them or not
 	if s.version.HasExcludeHop() {
 		req.ExcludeHop = s.cfg.Origin.ID()
 	}
@@ -102,6 +103,7 @@ type listener struct {
 	next   uint64              // id of the next START
 	byID   map[uint64]*hearing // live; where announcements have ids
 	byPath map[string]*hearing // live, by suffix
+	copies lite.Copies         // where an announcement may copy from an earlier one
 
 	forgets bool // there were more than are kept
 }
@@ -119,6 +121,12 @@ func (l *listener) read(in *wire.StreamReader) error {
 		refused := errors.Is(err, lite.ErrRefused)
 		if err != nil && !refused {
 			return err
+		}
+		if l.s.version.HasCopies() {
+			err := l.copies.Resolve(msg, refused)
+			if refused = refused || errors.Is(err, lite.ErrRefused); err != nil && !errors.Is(err, lite.ErrRefused) {
+				return err
+			}
 		}
 		if err := l.apply(msg, refused); err != nil {
 			return err
@@ -260,15 +268,22 @@ func (l *listener) use(a *hearing, msg *lite.Announce, refused bool) {
 		warm, cold = wire.MaxVarint, wire.MaxVarint
 	}
 	a.hops, a.warm, a.cold = hops, warm, cold
-	if a.route != nil {
-		a.route.Update(hops, warm, cold)
+	before := a.route
+	if before != nil && msg.Kind != lite.AnnounceRestart {
+		before.Update(hops, warm, cold)
 		return
+	}
+	if msg.Kind != lite.AnnounceUpdate {
+		a.epoch = msg.Epoch
 	}
 	h.live[a] = struct{}{}
 	a.route = l.s.cfg.Origin.Announce(model.Route{
 		Path: a.path, Hops: hops, Warm: warm, Cold: cold, Source: l.s,
-		HopIdentity: hopIdentity(l.s.version),
+		Epoch: a.epoch, HopIdentity: hopIdentity(l.s.version),
 	})
+	if before != nil {
+		before.Withdraw() // another instance has taken the path
+	}
 }
 
 // withdraw takes the route of an announcement back, if it has one.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +70,7 @@ func (s *Session) serveAnnounce(st transport.Stream, in *wire.StreamReader) erro
 	}
 	prefix, err := s.absolute(req.Prefix)
 	a := newAnnouncer(s, st, prefix, req.ExcludeHop, nothing || err != nil)
+	a.hides = s.version.HasHidden() && !req.Hidden
 	if !s.announced.add(a, s.cfg.Limits.Announcements) {
 		return fmt.Errorf("stream Announce: %w", session.ErrLimit)
 	}
@@ -84,6 +86,7 @@ type announcer struct {
 	watch  *model.Watcher // nil when there is nothing to show
 	live   map[model.Path]*showing
 	next   uint64 // id of the next START; only those that were written count
+	hides  bool   // paths with a hidden segment are not shown
 
 	mu        sync.Mutex
 	retracted map[model.Path]struct{} // to be ended by the writing goroutine
@@ -253,7 +256,7 @@ func (a *announcer) appendChanges(b []byte, changes []model.Change) []byte {
 }
 
 func (a *announcer) appendChange(b []byte, c model.Change) []byte {
-	if !a.s.peer.granted().MaySubscribe(c.Path) {
+	if !a.s.peer.granted().MaySubscribe(c.Path) || a.hides && hidden(a.suffix(c.Path)) {
 		return b
 	}
 	hops, fits := a.hops(c.Route.Hops)
@@ -264,9 +267,13 @@ func (a *announcer) appendChange(b []byte, c model.Change) []byte {
 	case now == nil:
 		return a.appendStart(b, c, hops)
 	case a.s.version.HasAnnounceUpdate():
+		kind := lite.AnnounceUpdate
+		if a.s.version.HasEpochs() && now.route.Epoch != c.Route.Epoch {
+			kind = lite.AnnounceRestart
+		}
 		now.route = c.Route
 		return a.append(b, &lite.Announce{
-			Kind: lite.AnnounceUpdate, ID: now.id, Suffix: a.suffix(c.Path), Hops: hops,
+			Kind: kind, ID: now.id, Suffix: a.suffix(c.Path), Epoch: c.Route.Epoch, Hops: hops,
 			Warm: c.Route.Warm, Cold: c.Route.Cold,
 		})
 	case moved(now.route, c.Route):
@@ -280,7 +287,7 @@ func (a *announcer) appendChange(b []byte, c model.Change) []byte {
 func (a *announcer) appendStart(b []byte, c model.Change, hops []uint64) []byte {
 	before := len(b)
 	b = a.append(b, &lite.Announce{
-		Kind: lite.AnnounceStart, Suffix: a.suffix(c.Path), Hops: hops,
+		Kind: lite.AnnounceStart, Suffix: a.suffix(c.Path), Epoch: c.Route.Epoch, Hops: hops,
 		Warm: c.Route.Warm, Cold: c.Route.Cold,
 	})
 	if len(b) > before {
@@ -313,6 +320,12 @@ func (a *announcer) append(b []byte, msg *lite.Announce) []byte {
 		a.s.log.Warn("announcement left out", "suffix", msg.Suffix, "error", err)
 	}
 	return b
+}
+
+// hidden reports whether a suffix has a segment that starts with a dot, which a
+// peer of 07 sees only where it asks for that.
+func hidden(suffix string) bool {
+	return strings.HasPrefix(suffix, ".") || strings.Contains(suffix, "/.")
 }
 
 func (a *announcer) suffix(path model.Path) string { return string(path.Strip(a.prefix)) }

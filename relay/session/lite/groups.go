@@ -96,7 +96,22 @@ func (p *pull) sawGroup(sequence uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.any = true
+	p.came++
 	p.sawLocked(sequence, sequence+1)
+}
+
+// sawStreams notes how many group streams there are in all: no gap is told where
+// they are counted.
+func (p *pull) sawStreams(n uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.await, p.tally = n, true
+	p.checkLocked()
+}
+
+// wholeLocked reports whether every group that was to come has.
+func (p *pull) wholeLocked() bool {
+	return p.known && p.first >= p.end || p.tally && p.came >= p.await
 }
 
 // sawFirst notes the first group that will come.
@@ -150,7 +165,7 @@ func (p *pull) checkLocked() {
 		n++
 	}
 	p.seen = slices.Delete(p.seen, 0, n)
-	if !p.known || p.first < p.end {
+	if !p.wholeLocked() {
 		return
 	}
 	select {
@@ -201,7 +216,7 @@ func (p *pull) ingestEnds() {
 // comes later than its SUBSCRIBE_END, is then not waited for.
 func (p *pull) endIfWhole() {
 	p.mu.Lock()
-	whole := p.known && p.first >= p.end && p.ingests == 0
+	whole := p.wholeLocked() && p.ingests == 0
 	p.mu.Unlock()
 	if whole {
 		p.producer.Close()

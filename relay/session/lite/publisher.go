@@ -116,8 +116,8 @@ func (s *Session) refused(err error) error {
 }
 
 // subscribe asks the origin for a track on behalf of the peer.
-func (s *Session) subscribe(broadcast, track string, options model.Options) (*model.Subscription, model.Path, error) {
-	path, err := s.readable(broadcast)
+func (s *Session) subscribe(broadcast string, epoch lite.Epoch, track string, options model.Options) (*model.Subscription, model.Path, error) {
+	path, err := s.readable(broadcast, epoch)
 	if err != nil {
 		return nil, "", err
 	}
@@ -126,8 +126,9 @@ func (s *Session) subscribe(broadcast, track string, options model.Options) (*mo
 }
 
 // readable is the path in the origin of a broadcast that the peer asks for: by
-// TRACK, SUBSCRIBE or FETCH. It fails where the peer may not have it.
-func (s *Session) readable(broadcast string) (model.Path, error) {
+// TRACK, SUBSCRIBE or FETCH. It fails where the peer may not have it, and where
+// epoch names another instance of the publisher than the one that is there.
+func (s *Session) readable(broadcast string, epoch lite.Epoch) (model.Path, error) {
 	if err := s.awaitSetup(); err != nil {
 		return "", err
 	}
@@ -137,6 +138,9 @@ func (s *Session) readable(broadcast string) (model.Path, error) {
 	}
 	if !s.peer.granted().MaySubscribe(path) {
 		return "", session.ErrForbidden
+	}
+	if epoch != (lite.Epoch{}) && s.cfg.Origin.Epoch(path, s.identity()) != epoch {
+		return "", fmt.Errorf("the publisher's instance %x: %w", epoch, model.ErrUnroutable)
 	}
 	return path, nil
 }
@@ -154,6 +158,8 @@ type delivery struct {
 	groups   sync.WaitGroup // those being sent
 	handed   bool           // a group was; of the delivering goroutine
 	accepted bool           // SUBSCRIBE_OK was written; of the delivering goroutine
+	streams  uint64         // group streams that were begun; of the delivering goroutine
+	skipped  int64          // bytes that are counted; of the delivering goroutine
 
 	queue     *session.Queue // ranks the groups
 	mu        sync.Mutex
@@ -166,7 +172,7 @@ func (s *Session) newDelivery(st transport.Stream, req *lite.Subscribe) (*delive
 		return nil, err
 	}
 	options := s.options(&req.Preferences)
-	sub, path, err := s.subscribe(req.Broadcast, req.Track, options)
+	sub, path, err := s.subscribe(req.Broadcast, req.Epoch, req.Track, options)
 	if err != nil {
 		closed()
 		return nil, err
@@ -181,7 +187,7 @@ func (s *Session) newDelivery(st transport.Stream, req *lite.Subscribe) (*delive
 		sub.Close()
 		s.requests.release(req.ID)
 		closed()
-		s.tier.ExpiredBytes.Add(sub.Skipped().Bytes)
+		d.countSkipped()
 		s.tier.Subscriptions.End()
 	})
 	return d, nil
@@ -280,6 +286,7 @@ func (d *delivery) next(ctx context.Context) error {
 		return err
 	}
 	r := d.sub.Take()
+	d.countSkipped()
 	if r == nil { // nothing is left of what waited
 		err = errNoGroup
 	} else if err = d.begin(ctx, r); err != nil {
@@ -291,6 +298,7 @@ func (d *delivery) next(ctx context.Context) error {
 	}
 	switch err {
 	case nil:
+		d.streams++
 		d.groups.Go(func() {
 			d.send(ctx, stream, r)
 			<-d.s.places
@@ -299,6 +307,13 @@ func (d *delivery) next(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// countSkipped counts the groups that expired while they waited.
+func (d *delivery) countSkipped() {
+	skipped := d.sub.Skipped().Bytes
+	d.s.tier.ExpiredBytes.Add(skipped - d.skipped)
+	d.skipped = skipped
 }
 
 // errNoGroup ends a stream that was opened for a group which is gone.
@@ -360,11 +375,13 @@ func (d *delivery) begin(ctx context.Context, r *model.Reader) error {
 	if d.accepted {
 		return nil
 	}
-	first, ok := d.sub.First()
-	if !ok {
-		first = r.Sequence()
+	msg := &lite.SubscribeOK{}
+	var ok bool
+	if msg.Group, ok = d.sub.First(); !ok {
+		msg.Group = r.Sequence()
 	}
-	return d.respond(&lite.SubscribeOK{Group: first})
+	msg.Largest.Value, msg.LargestFrame, msg.Largest.Set = d.sub.Largest()
+	return d.respond(msg)
 }
 
 // end says where the track ends. Groups may still be on their way.
@@ -373,7 +390,7 @@ func (d *delivery) end() error {
 		return nil
 	}
 	end, _ := d.sub.End()
-	return d.respond(&lite.SubscribeEnd{Group: end})
+	return d.respond(&lite.SubscribeEnd{Group: end, Streams: d.streams})
 }
 
 func (d *delivery) respond(msg lite.Response) error {
@@ -413,6 +430,10 @@ func (d *delivery) finish(ctx context.Context, delivered error) {
 // tailWait is how long our FIN of a Subscribe stream comes after all groups.
 const tailWait = time.Second
 
+// acknowledgeWait is how long a subscriber of 07 may take to acknowledge the end of
+// a track by its own FIN, which it sends when it has seen every group stream.
+const acknowledgeWait = 10 * time.Second
+
 // lull waits before the FIN of a whole track. JavaScript players drop what they
 // have not read of open groups when it comes, and on most transports it may
 // overtake the groups. Whoever acts on SUBSCRIBE_END leaves by itself meanwhile.
@@ -420,7 +441,11 @@ func (d *delivery) lull(ctx context.Context) {
 	if !d.s.version.HasSubscribeEnd() {
 		return
 	}
-	timer := time.NewTimer(tailWait)
+	wait := tailWait
+	if !d.s.version.HasDrop() {
+		wait = acknowledgeWait
+	}
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -459,13 +484,16 @@ func (d *delivery) begun() {
 // form is how the version writes a group that starts with frame first.
 func (s *Session) form(header []byte, first uint64) session.Form {
 	form := session.Form{Header: header}
-	if first == 0 && s.version.HasTimestamps() {
-		return form // as it is stored
+	stored := s.version.HasTimestamps() && s.version.Form() == wire.QUIC
+	if first == 0 && stored {
+		return form
 	}
-	form.FirstOnly = s.version.HasTimestamps()
+	form.FirstOnly = stored
+	var last int64 // timestamp of the frame before, on this stream
 	form.Head = func(b []byte, f model.Frame) []byte {
 		// The model holds no frame that does not fit.
-		b, _ = lite.FrameHead{Timestamp: f.Timestamp, Size: uint64(f.Size)}.Append(b, s.version, 0)
+		b, _ = lite.FrameHead{Timestamp: f.Timestamp, Size: uint64(f.Size)}.Append(b, s.version, last)
+		last = f.Timestamp
 		return b
 	}
 	return form

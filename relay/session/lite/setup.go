@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,10 @@ type peer struct {
 	hop    uint64     // 0 = unknown
 	cost   uint64     // price of the link
 	grant  session.Grant
+	// what 07 can add, see auth.go
+	request string           // that grant was asked for with
+	further []*session.Grant // of open Auth streams
+	lapsed  bool             // grant has expired
 }
 
 // release closes ready.
@@ -62,7 +67,12 @@ func (p *peer) learnHop(hop uint64) {
 func (p *peer) granted() session.Grant {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.grant
+	grant := p.grant
+	for _, g := range p.further {
+		grant.Publish = append(slices.Clip(grant.Publish), g.Publish...)
+		grant.Subscribe = append(slices.Clip(grant.Subscribe), g.Subscribe...)
+	}
+	return grant
 }
 
 func (p *peer) price() uint64 {
@@ -148,7 +158,7 @@ func (s *Session) authorize(request string) (err error) {
 			return
 		}
 		s.peer.mu.Lock()
-		s.peer.grant = grant
+		s.peer.grant, s.peer.request = grant, request
 		s.peer.mu.Unlock()
 		s.countFor(grant.Tier)
 		s.expire(grant.Expires)
@@ -181,7 +191,9 @@ func (s *Session) expire(at time.Time) {
 		return
 	}
 	timer := time.AfterFunc(time.Until(at), func() {
-		s.fail(&Error{Code: lite.SessionUnauthorized, Err: errExpired})
+		if s.peer.lapse() {
+			s.fail(&Error{Code: lite.SessionUnauthorized, Err: errExpired})
+		}
 	})
 	context.AfterFunc(s.ctx, func() { timer.Stop() })
 }

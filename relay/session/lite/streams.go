@@ -119,6 +119,8 @@ func (s *Session) serveType(typ lite.BidiType, st transport.Stream, in *wire.Str
 		return s.serveFetch(st, in)
 	case lite.BidiProbe:
 		return s.serveProbe(st, in)
+	case lite.BidiAuth:
+		return s.serveAuth(st, in)
 	}
 	return errUnknownStream
 }

@@ -88,6 +88,9 @@ type pull struct {
 	first uint64
 	end   uint64
 	known bool          // end is
+	came  uint64        // group streams
+	await uint64        // group streams that the publisher opened in all; 07
+	tally bool          // await is known
 	all   chan struct{} // closed when every group from first to end was seen
 
 	ingests int           // groups that are being read; guarded by mu
@@ -352,7 +355,11 @@ func (p *pull) respond(msg lite.Response) error {
 		p.applyOK(msg)
 	case *lite.SubscribeEnd:
 		p.producer.Finish(msg.Group)
-		p.sawEnd(msg.Group)
+		if p.s.version.HasDrop() {
+			p.sawEnd(msg.Group)
+		} else {
+			p.sawStreams(msg.Streams)
+		}
 		p.endIfWhole()
 	case *lite.SubscribeDrop:
 		if !p.s.version.HasSubscribeEnd() && !p.isAccepted() {

@@ -27,7 +27,7 @@ func (s *Session) serveTrack(st transport.Stream, in *wire.StreamReader) error {
 		return s.refused(fmt.Errorf("TRACK %q %q: %w", req.Broadcast, req.Track, err))
 	}
 	defer over()
-	sub, _, err := s.subscribe(req.Broadcast, req.Track, model.Options{Passive: true})
+	sub, _, err := s.subscribe(req.Broadcast, req.Epoch, req.Track, model.Options{Passive: true})
 	if err != nil {
 		return s.refused(fmt.Errorf("TRACK %q %q: %w", req.Broadcast, req.Track, err))
 	}
