@@ -50,6 +50,8 @@ type FanoutOptions struct {
 	Profiles map[string]string
 	// Progress is told what is being done; nil: nobody is.
 	Progress *Progress
+
+	settle time.Duration // until the relay's base is measured; 0: History and a second
 }
 
 func (o FanoutOptions) withDefaults() FanoutOptions {
@@ -59,6 +61,9 @@ func (o FanoutOptions) withDefaults() FanoutOptions {
 	}
 	if o.History <= 0 {
 		o.History = 5 * time.Second
+	}
+	if o.settle <= 0 {
+		o.settle = o.History + time.Second
 	}
 	if o.Drain <= 0 {
 		o.Drain = 10 * time.Second
@@ -235,7 +240,7 @@ func (f *fanout) base(ctx context.Context) error {
 	if err := f.awaitAll(ctx, f.seats); err != nil {
 		return err
 	}
-	if err := pause(ctx, o.History+time.Second); err != nil {
+	if err := pause(ctx, o.settle); err != nil {
 		return err
 	}
 	u, err := f.used(ctx)
@@ -341,7 +346,7 @@ func (f *fanout) used(ctx context.Context) (u use, err error) {
 // awaitSent waits until every publisher has sent so many frames. One that a relay
 // holds back too much is an error: what comes of it says nothing about the rate.
 func (f *fanout) awaitSent(ctx context.Context, frames func(*screen) uint64) error {
-	limit := time.NewTimer(publisherFactor*f.o.Duration + 10*time.Second)
+	limit := time.NewTimer(publisherFactor*f.o.Duration + time.Minute)
 	defer limit.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
