@@ -18,7 +18,7 @@ type CacheConfig struct {
 	// MaxAge is the longest that a group which is not its track's latest is held
 	// after it was last written or read; a track's own Info.MaxAge may be
 	// shorter. 0 means 30 s. A group outlives it while one just before it in
-	// number is held: age makes no holes.
+	// number is held: age makes no holes. Reads alone keep a group ten times as long.
 	MaxAge time.Duration
 }
 
@@ -38,6 +38,8 @@ type cachePosition struct {
 	list       *groupList // nil while it is not counted
 	prev, next *group
 	used       int64 // clock at the last look that found it in use
+	wrote      int64 // clock at the last look that found it longer
+	logged     int64 // its length then
 	shard      uint8 // never changes once counted
 }
 
@@ -91,6 +93,7 @@ func (c *cache) add(g *group, latest bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g.place.used = clockAt(now)
+	g.place.wrote = g.place.used
 	if latest {
 		s.latest.push(g)
 	} else {
@@ -415,13 +418,22 @@ func (s *shard) expired(now, maxAge int64, f func(*group)) {
 		if next = g.place.next; g == last {
 			next = nil // those behind it were moved there just now
 		}
-		if g.touched.Swap(false) {
-			s.usedLocked(g, now)
-		} else if now-g.place.used >= min(maxAge, int64(g.track.retention())) {
+		age := min(maxAge, int64(g.track.retention()))
+		if written := g.written.Load(); written != g.place.logged {
+			g.place.logged, g.place.wrote = written, now
+		}
+		switch used := g.touched.Swap(false); {
+		case (now-g.place.wrote)/mostYouth >= age, !used && now-g.place.used >= age:
 			f(g)
+		case used:
+			s.usedLocked(g, now)
 		}
 	}
 }
+
+// mostYouth is how many times its age a group is kept by reads alone after its last
+// byte was written: one who takes a byte a second must not hold it for ever.
+const mostYouth = 10
 
 // withoutHoles returns, lowest first, those of the expired groups that have no
 // younger one held in the unbroken run of numbers below them.

@@ -190,6 +190,40 @@ func TestAGroupThatWaitsCostsEightBytes(t *testing.T) {
 	}
 }
 
+// Reads keep a group, but one byte a second must not keep it for ever.
+func TestAViewerThatTakesAByteASecondHoldsAGroupTenTimesItsAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewOrigin(Config{Cache: CacheConfig{MaxAge: 10 * time.Second}})
+		sweeping(t, o)
+		p, sub := newSubscribed(t, o, Options{Passive: true})
+		w := wantGroup(t, p, 1, Window{})
+		wantFrame(t, w, make([]byte, 1000))
+		wantFinished(t, w)
+		filled(t, p, 2)
+		f := wantFetch(t, o, FetchOptions{Group: 1})
+		r, err := f.Reader(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for range 200 {
+			if _, err = r.Next(t.Context()); err != nil {
+				break
+			}
+			r.Taken(1)
+			advance(time.Second)
+		}
+		wantError(t, err, ErrExpired)
+		if held := time.Since(began); held < 99*time.Second || held > 103*time.Second {
+			t.Errorf("the group was held %v, want 10 times its age of 10 s", held)
+		}
+		r.Close()
+		f.Close()
+		sub.Close()
+		p.Fail(ErrSourceGone)
+	})
+}
+
 func TestAnEndThatFallsAndRisesGivesNoGroupTwice(t *testing.T) {
 	wish := func(end uint64, has bool) Options {
 		return Options{MaxLatency: time.Hour, Start: Start{Mode: StartFloor}, End: end, HasEnd: has}
