@@ -10,7 +10,8 @@ import (
 const stallLooks = 12
 
 // Stall watches whether the peer of a session takes the groups that wait for it.
-// Control traffic does not count, nor does time in which nothing waits.
+// Control traffic does not count, nor does time in which nothing waits. A write
+// is seen to move when it is over; it is 64 KiB at most.
 type Stall struct {
 	limit   time.Duration
 	stalled func()

@@ -243,12 +243,13 @@ func TestABlockedWriteEndsWhenTheGroupIsSuperseded(t *testing.T) {
 		s.run("open bidi a\n a write " + subscribeTo(v, "c8"))
 		p := pub.producer(t, 0)
 		group(t, p, 0, strings.Repeat("x", 5000))
-		s.run("accept uni g\n wait 1m")
+		s.run("accept uni g\n wait 30s")
 		if n := s.session.Stats().Requests; n != 1 {
 			t.Fatalf("%d requests are open, want 1", n)
 		}
 		group(t, p, 1, "key", "p")
 		s.run("accept uni h")
+		synctest.Wait() // until the other one is reset
 		s.deaf.Store(false)
 		s.bench.tasks.Go(s.streams["g"].collect)
 		s.bench.tasks.Go(s.streams["h"].collect)

@@ -72,6 +72,15 @@ func newScript(t *testing.T, v lite.Version, cfg Config, pipe transport.PipeConf
 // newMeasuredScript is newScript on a connection that measures something.
 func newMeasuredScript(t *testing.T, v lite.Version, cfg Config, pipe transport.PipeConfig, client bool, stats transport.Stats) *script {
 	t.Helper()
+	return newWrappedScript(t, v, cfg, pipe, client, func(c *transport.PipeConn) transport.Conn {
+		c.SetStats(stats)
+		return c
+	})
+}
+
+// newWrappedScript is newScript with something around the session's connection.
+func newWrappedScript(t *testing.T, v lite.Version, cfg Config, pipe transport.PipeConfig, client bool, wrap func(*transport.PipeConn) transport.Conn) *script {
+	t.Helper()
 	b := newBench(t)
 	t.Cleanup(b.end)
 	pipe.Protocol = v.String()
@@ -80,7 +89,6 @@ func newMeasuredScript(t *testing.T, v lite.Version, cfg Config, pipe transport.
 	if client {
 		ours, theirs = c, s
 	}
-	ours.SetStats(stats)
 	if cfg.Origin == nil {
 		cfg.Origin = newOrigin(relayID)
 	}
@@ -90,7 +98,7 @@ func newMeasuredScript(t *testing.T, v lite.Version, cfg Config, pipe transport.
 		counters: cfg.Counters, bench: b,
 		waiting: map[string]chan *scriptStream{"bidi": make(chan *scriptStream, 1000), "uni": make(chan *scriptStream, 1000)},
 	}
-	sc.session = b.run(ours, v, cfg)
+	sc.session = b.run(wrap(ours), v, cfg)
 	b.tasks.Go(sc.acceptBidi)
 	b.tasks.Go(sc.acceptUni)
 	return sc
