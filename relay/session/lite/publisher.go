@@ -158,7 +158,6 @@ type delivery struct {
 	groups   sync.WaitGroup // those being sent
 	handed   bool           // a group was; of the delivering goroutine
 	accepted bool           // SUBSCRIBE_OK was written; of the delivering goroutine
-	skipped  int64          // bytes that are counted; of the delivering goroutine
 	streams  uint64         // group streams that were begun; of the delivering goroutine
 	skipped  int64          // bytes that are counted; of the delivering goroutine
 
