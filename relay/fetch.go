@@ -53,11 +53,12 @@ func (s *Server) fetchGroup(w http.ResponseWriter, r *http.Request) {
 	f := &httpFetch{w: w, control: control, counts: &counts.Counters}
 	err = f.serve(r.Context(), func() (*model.Fetch, error) { return s.origin.Fetch(path, track, model.Peer{}, options) })
 	switch {
-	case err == nil || r.Context().Err() != nil:
-	case f.begun:
-		panic(http.ErrAbortHandler) // the client sees that the group is not whole
+	case err == nil:
+	case f.begun || r.Context().Err() != nil: // the latter: the client is gone, or the relay ends
+		panic(http.ErrAbortHandler) // who still reads sees that the group is not whole
 	default:
 		counts.Refused.Add(err)
+		f.extend()
 		answer(w, fetchStatus(err), err.Error())
 	}
 }
@@ -189,7 +190,7 @@ func (f *httpFetch) begin() {
 		return
 	}
 	f.begun = true
-	_ = f.control.SetWriteDeadline(time.Now().Add(fetchPatience))
+	f.extend()
 	head := f.w.Header()
 	head.Set("Access-Control-Allow-Origin", "*")
 	head.Set("Content-Type", "application/octet-stream")
@@ -197,12 +198,14 @@ func (f *httpFetch) begin() {
 	f.w.WriteHeader(http.StatusOK)
 }
 
+// extend gives the client time for the next write. It cannot fail on what the
+// server serves, and a write says so if it does.
+func (f *httpFetch) extend() { _ = f.control.SetWriteDeadline(time.Now().Add(fetchPatience)) }
+
 // write sends what has come now, not when more has.
 func (f *httpFetch) write(b []byte) error {
 	f.begin()
-	if err := f.control.SetWriteDeadline(time.Now().Add(fetchPatience)); err != nil {
-		return err
-	}
+	f.extend()
 	if _, err := f.w.Write(b); err != nil {
 		return err
 	}

@@ -174,6 +174,48 @@ func TestAFetchGivesAPublisherItsTime(t *testing.T) {
 	})
 }
 
+func TestAFetchIsAnsweredWithin30SecondsWhateverThePublisherMayTake(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *desk) {
+		live := *d.server.live.Load()
+		live.Limits.UpstreamTimeoutSeconds = 60
+		d.server.apply(config.Update{Live: live})
+		d.server.origin.Announce(model.Route{Path: "silent", Source: source(func(*model.Producer) {})})
+		began := time.Now()
+		d.want("/fetch/silent/video", 504, "nothing came for 30s")
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("it took %v, want 30 s", took)
+		}
+		<-time.After(time.Minute) // the model's own patience
+	})
+}
+
+func TestAFetchIsCutWhenTheRelayEnds(t *testing.T) {
+	server := newServer(t, nil)
+	server.origin.Announce(model.Route{Path: "room", Source: source(func(p *model.Producer) {
+		p.Accept(model.Info{})
+		begin(t, p, 7, "first")
+	})})
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.addresses.TCP+"/fetch/room/video", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := insecure.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, err := io.ReadFull(response.Body, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	server.stop()
+	if _, err := io.ReadAll(response.Body); err == nil {
+		t.Error("a group that is not whole ended as if it were")
+	}
+	if err := server.wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAFetchOf30SecondsWithoutAByteEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *desk) {
 		var w *model.GroupWriter
