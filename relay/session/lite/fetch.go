@@ -108,6 +108,8 @@ func (s *Session) Fetch(r *model.GroupRequest) {
 		r.Fail(fmt.Errorf("%v cannot be asked for a group: %w", s.version, model.ErrNotFound))
 	case s.goneAway.Load():
 		r.Fail(fmt.Errorf("the publisher is going away: %w", model.ErrUnroutable))
+	case !s.peer.granted().MayPublish(r.Path()):
+		r.Fail(fmt.Errorf("the publisher: %w", session.ErrForbidden))
 	case !s.tasks.Go(func() { s.fetch(r) }):
 		r.Fail(model.ErrSourceGone)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/session"
 	"github.com/moqrelay/operator/relay/transport"
 	"github.com/moqrelay/operator/relay/wire"
 	"github.com/moqrelay/operator/relay/wire/lite"
@@ -63,6 +64,11 @@ func (p *pulls) count() int {
 func (s *Session) Pull(p *model.Producer) {
 	if s.goneAway.Load() {
 		p.Fail(fmt.Errorf("the publisher is going away: %w", model.ErrUnroutable))
+		return
+	}
+	// What it announced leads to everything below, its grant perhaps not.
+	if !s.peer.granted().MayPublish(p.Path()) {
+		p.Fail(fmt.Errorf("the publisher: %w", session.ErrForbidden))
 		return
 	}
 	if !s.tasks.Go(func() { s.pull(p) }) {
