@@ -127,12 +127,21 @@ func (g *group) wants() <-chan struct{} {
 	return g.done
 }
 
-// end closes the group: cleanly with a nil error. Only the first call counts.
+// end closes the group: cleanly with a nil error. Only the first call counts. The
+// caller does not hold track.mu.
 func (g *group) end(err error) {
+	if g.endQuietly(err) && g.begun.Load() == 0 {
+		g.track.spoke(g)
+	}
+}
+
+// endQuietly is end for a group that nobody reads or waits for: nobody is told. It
+// reports whether it was open.
+func (g *group) endQuietly(err error) bool {
 	g.mu.Lock()
 	if g.ended.Load() {
 		g.mu.Unlock()
-		return
+		return false
 	}
 	g.err = err
 	g.clean.Store(err == nil)
@@ -145,10 +154,7 @@ func (g *group) end(err error) {
 	g.track.origin.stats.OpenGroups.Add(-1)
 	g.data.broadcast()
 	g.room.broadcast()
-	if g.begun.Load() == 0 {
-		g.track.mute.Add(1)
-		g.track.spoken.broadcast()
-	}
+	return true
 }
 
 // speaks reports whether the group has a frame, or will have no more.
@@ -325,12 +331,12 @@ func (g *group) cutReaders(err error) {
 	g.lose(cut, err)
 }
 
-// cutLocked returns the readers that still need something: anything, or with all
-// not set what is no longer held.
+// cutLocked returns the readers, of those not cut yet, that still need something:
+// anything, or with all not set what is no longer held.
 func (g *group) cutLocked(all bool) []*Reader {
 	var cut []*Reader
 	for r := g.attached; r != nil; r = r.after {
-		if (all || g.placeLocked(r) < g.front) && !g.satisfiedLocked(r) {
+		if !r.over.Load() && (all || g.placeLocked(r) < g.front) && !g.satisfiedLocked(r) {
 			cut = append(cut, r)
 		}
 	}

@@ -92,7 +92,6 @@ type Subscription struct {
 	speaking, silent []uint64
 	open             map[*Reader]struct{} // handed out, not closed
 	closed           bool
-	heard            uint64 // track.mute when silent was last looked through
 	skipped          Skipped
 }
 
@@ -156,7 +155,6 @@ func (s *Subscription) ready() (bool, error) {
 	t := s.track
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.listenLocked()
 	switch {
 	case s.closed:
 		return false, ErrClosed
@@ -178,7 +176,6 @@ func (s *Subscription) Take() *Reader {
 	t := s.track
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.listenLocked()
 	for !s.closed && len(s.speaking) > 0 {
 		i := len(s.speaking) - 1
 		if s.options.Ordered {
@@ -237,7 +234,7 @@ func (s *Subscription) skipLocked(g *group) {
 // and that is not the latest is wanted by nobody.
 func (s *Subscription) releaseLocked(g *group) {
 	if g.unexpect() && !g.latest {
-		g.end(ErrExpired)
+		g.endQuietly(ErrExpired)
 	}
 }
 
@@ -248,28 +245,8 @@ func (s *Subscription) Skipped() Skipped {
 	return s.skipped
 }
 
-// listenLocked sorts out the silent groups: those that have ended without a frame
-// can be given, and those that the cache has dropped never will.
-func (s *Subscription) listenLocked() {
-	ended := s.track.mute.Load()
-	if s.heard == ended {
-		return
-	}
-	s.heard = ended
-	kept := s.silent[:0]
-	for _, sequence := range s.silent {
-		switch g := s.track.groups[sequence]; {
-		case g == nil:
-		case g.speaks():
-			s.speaking = insert(s.speaking, sequence)
-		default:
-			kept = append(kept, sequence)
-		}
-	}
-	s.silent = kept
-}
-
-// spokeLocked notes that a group has its first frame.
+// spokeLocked notes that a group has its first frame or its end. One that is gone
+// is passed over when it would be taken.
 func (s *Subscription) spokeLocked(sequence uint64) {
 	if i, found := slices.BinarySearch(s.silent, sequence); found {
 		s.silent = slices.Delete(s.silent, i, i+1)

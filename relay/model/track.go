@@ -39,7 +39,6 @@ type track struct {
 
 	maxAge atomic.Int64  // retention of groups that are not the latest, time.Duration
 	spoken wake          // a group has its first frame or its end, or the track has
-	mute   atomic.Uint64 // groups that ended without a frame
 
 	mu       sync.Mutex // order: after origin.mu and shelf.mu, before group.mu
 	producer *Producer  // who may write; nil while the source has still to return
@@ -356,7 +355,7 @@ func (t *track) group(p *Producer, sequence uint64, window Window) (*GroupWriter
 		sub.offerLocked(g)
 	}
 	if g.latest && older != nil && older.abandoned() {
-		older.end(ErrExpired)
+		older.endQuietly(ErrExpired)
 	}
 	shelf := t.shelf
 	t.mu.Unlock()
@@ -417,6 +416,16 @@ func (t *track) groupBegan(g *group, timestamp int64) {
 	t.expire(cut)
 }
 
+// spoke notes that a group has ended without a frame.
+func (t *track) spoke(g *group) {
+	t.mu.Lock()
+	for sub := range t.subs {
+		sub.spokeLocked(g.sequence)
+	}
+	t.mu.Unlock()
+	t.spoken.broadcast()
+}
+
 func (t *track) expire(cut []*Reader) {
 	for _, r := range cut {
 		t.origin.stats.ReadersExpired.Add(1)
@@ -439,7 +448,7 @@ func (t *track) lastReaderLeft(g *group) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !g.latest && g.abandoned() {
-		g.end(ErrExpired)
+		g.endQuietly(ErrExpired)
 	}
 }
 
