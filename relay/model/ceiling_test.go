@@ -283,3 +283,36 @@ func TestALoweredCeilingActsWithTheNextSweep(t *testing.T) {
 		p.Close()
 	})
 }
+
+// With every lock held that more than one group has, frames are still written, charged,
+// paced, read and counted: no other viewer or track can be waited for on their path.
+func TestAFrameTakesNoLockThatOtherGroupsHave(t *testing.T) {
+	o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: 64 * mib}})
+	p, sub := newSubscribed(t, o, Options{})
+	w := wantGroup(t, p, 0, Window{Bytes: 4 * kib, Credit: NewCredit(mib)})
+	wantFrame(t, w, make([]byte, 1000)) // the first one tells the subscriptions
+	r := wantReader(t, sub, 0)
+
+	locks := []sync.Locker{&o.mu, &p.track.mu, &o.cache.shrinking, &o.pacing}
+	for i := range o.cache.shards {
+		locks = append(locks, &o.cache.shards[i].mu)
+	}
+	for _, l := range locks {
+		l.Lock()
+	}
+	var reader sync.WaitGroup
+	reader.Go(func() { take(t, r, 1001*1005) })
+	for range 1000 {
+		wantFrame(t, w, make([]byte, 1000))
+	}
+	reader.Wait()
+	for _, l := range locks {
+		l.Unlock()
+	}
+	if n := o.stats.Pauses.Load(); n == 0 {
+		t.Log("the writer never had to wait")
+	}
+	wantHeld(t, o, 320+1001*(128+1005))
+	sub.Close()
+	p.Fail(ErrSourceGone)
+}

@@ -110,3 +110,97 @@ func TestHeapOfManySmallGroupsIsTheirCharge(t *testing.T) {
 		}
 	}
 }
+
+// As many groups as pass in an hour at 50 a second, and frames of the sizes that
+// video has, go through a cache that holds the same all the time: neither the heap
+// nor the process grows.
+func TestMemoryStaysLevelAtConstantCharge(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector multiplies the heap")
+	}
+	for _, c := range []struct {
+		name           string
+		size, perGroup int
+		groups         int
+		ceiling        int64
+	}{
+		{"an hour of one-frame groups at 50/s", 20, 1, 180_000, 4 * mib},
+		{"frames of 8 KiB, 30 in a group", 8 * kib, 30, 3000, 16 * mib},
+		{"frames of 1 MiB, 4 in a group", mib, 4, 500, 32 * mib},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := NewOrigin(Config{Cache: CacheConfig{MaxBytes: c.ceiling}})
+			p, passive := newSubscribed(t, o, Options{Passive: true})
+			viewer := []*Subscription{wantSubscription(t, o, Options{MaxLatency: time.Hour})}
+			payload := make([]byte, c.size)
+			sequence := uint64(0)
+			run := func(groups int) (held, rss int64) {
+				for range groups {
+					w := wantGroup(t, p, sequence, Window{Bytes: 16 * mib})
+					for range c.perGroup {
+						wantFrame(t, w, payload)
+					}
+					if err := w.Finish(); err != nil {
+						t.Fatal(err)
+					}
+					watch(t, viewer)
+					sequence++
+				}
+				return heap(), resident(t)
+			}
+			heap0, rss0 := run(c.groups / 3) // the ceiling is reached
+			charge0, _ := o.CacheBytes()
+			heap1, rss1 := run(c.groups / 3)
+			heap2, rss2 := run(c.groups / 3)
+			charge2, _ := o.CacheBytes()
+			t.Logf("charge %d then %d; heap %d, %d, %d; resident %d, %d, %d", charge0, charge2, heap0, heap1, heap2, rss0, rss1, rss2)
+			if charge0 < c.ceiling*3/4 || charge2 < c.ceiling*3/4 {
+				t.Fatalf("the charge is %d and then %d: not constant", charge0, charge2)
+			}
+			if grown := heap2 - heap0; grown > c.ceiling/8 {
+				t.Errorf("the heap has grown by %d bytes in %d groups at constant charge", grown, 2*c.groups/3)
+			}
+			if grown := min(rss2-rss1, rss2-rss0); grown > 16*mib {
+				t.Errorf("the process has grown by %d and %d bytes at constant charge", rss1-rss0, rss2-rss1)
+			}
+			viewer[0].Close()
+			passive.Close()
+			p.Fail(ErrSourceGone)
+			runtime.KeepAlive(o)
+		})
+	}
+}
+
+// One group that never ends, as an audio track may be, in frames of 100 bytes: what
+// is held is its tail, and neither the reader nor the writer holds what is behind.
+func TestMemoryOfAGroupWithoutEndIsItsTail(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector multiplies the heap")
+	}
+	o := NewOrigin(Config{GroupTail: mib, MaxFrame: mib})
+	base := heap()
+	p, sub := newSubscribed(t, o, Options{})
+	w := wantGroup(t, p, 0, Window{Bytes: 256 * kib})
+	payload, before := make([]byte, 100), head(100)
+	r := wantReader(t, sub, 0)
+	const frames = 500_000
+	for range frames {
+		if err := w.WriteFrame(t.Context(), before, 0, payload); err != nil {
+			t.Fatal(err)
+		}
+		take(t, r, 105)
+	}
+	if n := r.Frames(); n != frames {
+		t.Errorf("the reader has %d frames, want %d", n, frames)
+	}
+	if held := heap() - base; held > 3*mib {
+		t.Errorf("the heap holds %d bytes for a tail of %d", held, mib)
+	}
+	if n := o.stats.BufferBytes.Load(); n > mib+2*maxChunk {
+		t.Errorf("chunks of %d bytes are held for a tail of %d", n, mib)
+	}
+	sub.Close()
+	p.Fail(ErrSourceGone)
+	wantCount(t, "chunk bytes", &o.stats.BufferBytes, 0)
+	runtime.KeepAlive(o)
+}
