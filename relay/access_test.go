@@ -436,3 +436,111 @@ func TestAVersionThatIsNotListedIsRefusedOnEveryTransport(t *testing.T) {
 		}
 	}
 }
+
+func TestPlainRequestsShowWhatTheTokenGrants(t *testing.T) {
+	g := newGuarded(t, nil)
+	for _, path := range []model.Path{"lobby/tv", "room/a", "room/b"} {
+		g.origin.Announce(model.Route{Path: path, Source: &studio{}})
+	}
+	token := g.token(t, `{"root":"room","get":"a"}`)
+	for _, row := range []struct {
+		path   string
+		status int
+		body   string
+	}{
+		{"/announced/", 200, "lobby/tv\n"},
+		{"/announced/?jwt=" + token, 200, "room/a\n"},
+		{"/announced/room?jwt=" + token, 200, "a\n"},
+		{"/announced/?jwt=x.y.z", 401, "token: its header is not base64url"},
+		{"/fetch/room/b/video?group=0&jwt=" + token, 403, ""},
+		{"/fetch/room/b/video?group=0", 403, ""}, // what is public lets it ask, and not for this
+		{"/fetch/room/b/video?group=0&jwt=" + token + "x", 401, ""},
+	} {
+		resp, err := http.Get("http://" + g.addresses.TCP + row.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != row.status || row.body != "" && string(body) != row.body {
+			t.Errorf("%.40s: %d %q, want %d %q", row.path, resp.StatusCode, body, row.status, row.body)
+		}
+	}
+}
+
+func TestChangedPublicRulesHoldForSessionsThatComeAfterwards(t *testing.T) {
+	dir := t.TempDir()
+	live := filepath.Join(dir, "live.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(live+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(live+".new", live); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("auth: {publicPrefixes: [a]}\n")
+	base := config.Development()
+	base.Listen, base.Status.Listen, base.Auth.Mode = "127.0.0.1:0", "127.0.0.1:0", config.AuthJWT
+	source := config.Source{Base: &base, LiveFile: live}
+	loaded, err := config.Load(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &guarded{running: runServer(t, Options{Loaded: loaded, Source: source, Log: t.Output()})}
+	before, err := g.call(t, transport.WebSocket, wire.Lite06, "/a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.call(t, transport.WebSocket, wire.Lite06, "/b", nil); err == nil {
+		t.Fatal("b is public before it was said")
+	}
+	write("auth: {publicPrefixes: [b]}\n")
+	ctx, cancel := context.WithTimeout(t.Context(), failsafe)
+	defer cancel()
+	await(ctx, t, "b to be public", func() bool {
+		conn, err := g.call(t, transport.WebSocket, wire.Lite06, "/b", nil)
+		if err == nil {
+			conn.Close(0, "")
+		}
+		return err == nil
+	})
+	if _, err := g.call(t, transport.WebSocket, wire.Lite06, "/a", nil); err == nil {
+		t.Error("a is public still")
+	}
+	if err := before.Err(); err != nil {
+		t.Errorf("the session from before has ended: %v", err)
+	}
+	before.Close(0, "")
+	write("auth: {}\n") // nobody would get in: what was in force stays
+	await(ctx, t, "rules that let nobody in to be rejected", func() bool { return g.Status().Config.Rejected != "" })
+	if text := g.Status().Config.Rejected; !strings.Contains(text, "auth.mode: JWT lets nobody in") {
+		t.Errorf("the status says %q", text)
+	}
+}
+
+// The configuration checks patterns by itself: it may not know the model.
+func FuzzConfigurationAndModelReadTheSamePatterns(f *testing.F) {
+	for _, seed := range []string{"a", "**", "a/*/b", "a/**/b/**", "a*", "/", "a//b/", "..", "a/./b", strings.Repeat("a/", 33)} {
+		f.Add(seed)
+	}
+	base := config.Development()
+	base.Auth = config.Auth{Mode: config.AuthJWT, Key: "k"}
+	f.Fuzz(func(t *testing.T, text string) {
+		if text == "" || strings.ContainsAny(text, ",\n") {
+			return // the configuration cannot write it
+		}
+		c := base
+		c.Auth.PublicSubscribe, c.Auth.PublicPrefixes = []string{text}, nil
+		_, err := model.ParsePattern(text)
+		if other := c.Validate(); (other == nil) != (err == nil) {
+			t.Fatalf("%q as a pattern: the configuration says %v, the model %v", text, other, err)
+		}
+		c.Auth.PublicSubscribe, c.Auth.PublicPrefixes = nil, []string{text}
+		_, err = model.ParsePath(text)
+		if other := c.Validate(); (other == nil) != (err == nil) {
+			t.Fatalf("%q as a path: the configuration says %v, the model %v", text, other, err)
+		}
+	})
+}

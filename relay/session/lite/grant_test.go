@@ -101,7 +101,9 @@ func TestARefusedClientIsClosedWithTheReasonAndNothingOfItIsKept(t *testing.T) {
 		b := newBench(t)
 		defer b.end()
 		b.announce(theirs, "cam", model.Info{}, idle)
-		refuse := func(context.Context, string) (session.Grant, error) { return session.Grant{}, errors.New("no such key") }
+		refuse := func(context.Context, string) (session.Grant, error) {
+			return session.Grant{}, errors.New("no such key")
+		}
 		b.run(conn, v, Config{Origin: theirs})
 		b.run(ours, v, Config{Origin: origin, Authorize: refuse})
 		advance(time.Minute)
