@@ -44,8 +44,10 @@
 //
 // # Goroutines and locks
 //
-// The package starts no goroutine; timers of the standard library call into it.
-// Locks are taken in this order: origin, shelf, track, group, cache. No lock is held
+// The package starts no goroutine but those of [Reader.AfterCut]; timers of the
+// standard library call into it. Locks are taken in this order: the one of the cache
+// that is held while groups are dropped, origin, shelf, track, group, one shard of
+// the cache, reader. No lock is held
 // while a caller's code runs, and none is process-wide on the path of a frame:
 // readers and the writer of a group share atomics, and a mutex of the group
 // only when one of them has to wait or the front of the log is dropped.

@@ -204,3 +204,101 @@ func TestMemoryOfAGroupWithoutEndIsItsTail(t *testing.T) {
 	wantCount(t, "chunk bytes", &o.stats.BufferBytes, 0)
 	runtime.KeepAlive(o)
 }
+
+// What each thing costs on the heap, in bytes: docs/memory.md has the figures. The
+// limits are a quarter above what was measured.
+func TestHeapOfEachThingARelayHolds(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector multiplies the heap")
+	}
+	const n = 4000
+	for _, c := range []struct {
+		name  string
+		limit int64
+		fill  func(t *testing.T, o *Origin) any
+	}{
+		{"a route", 1000, func(t *testing.T, o *Origin) any {
+			var all []*Announcement
+			for i := range n {
+				all = append(all, o.Announce(Route{Path: Path(strconv.Itoa(i)), Source: newPublisher()}))
+			}
+			return all
+		}},
+		{"a track with a viewer", 3500, func(t *testing.T, o *Origin) any {
+			source := &publisher{pulled: make(chan *Producer, n)}
+			o.Announce(Route{Path: "room", Source: source})
+			var all []any
+			for i := range n {
+				sub, err := o.Subscribe("room", strconv.Itoa(i), Peer{}, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := <-source.pulled
+				p.Accept(anyInfo)
+				all = append(all, sub, p)
+			}
+			return all
+		}},
+		{"a viewer more of a track", 700, func(t *testing.T, o *Origin) any {
+			p, _ := newSubscribed(t, o, Options{Passive: true})
+			all := []any{p}
+			for range n {
+				all = append(all, wantSubscription(t, o, Options{}))
+			}
+			return all
+		}},
+		{"a group that a viewer has to be given", 40, func(t *testing.T, o *Origin) any {
+			p, _ := newSubscribed(t, o, Options{Passive: true})
+			all := []any{p}
+			for range n / 100 {
+				all = append(all, wantSubscription(t, o, Options{MaxLatency: time.Hour}))
+			}
+			for seq := range uint64(100) {
+				oneFrame(t, p, seq, []byte{1})
+			}
+			return all
+		}},
+		{"a reader", 250, func(t *testing.T, o *Origin) any {
+			p, _ := newSubscribed(t, o, Options{Passive: true})
+			w := wantGroup(t, p, 0, Window{})
+			wantFrame(t, w, []byte{1})
+			all := []any{w}
+			for range n {
+				r := newReader(w.group, nil)
+				if err := w.group.attach(r, 0); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, r)
+			}
+			return all
+		}},
+		{"a frame of 100 bytes", 105 + 60, func(t *testing.T, o *Origin) any {
+			p, _ := newSubscribed(t, o, Options{Passive: true})
+			w := wantGroup(t, p, 0, Window{})
+			for range n {
+				wantFrame(t, w, make([]byte, 100))
+			}
+			return w
+		}},
+		{"a group of one frame of 8 KiB", 12 * kib, func(t *testing.T, o *Origin) any {
+			p, _ := newSubscribed(t, o, Options{Passive: true})
+			for seq := range uint64(n) {
+				oneFrame(t, p, seq, make([]byte, 8*kib))
+			}
+			return p
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := NewOrigin(Config{})
+			base := heap()
+			all := c.fill(t, o)
+			cost := (heap() - base) / n
+			t.Logf("%s costs %d bytes", c.name, cost)
+			if cost > c.limit {
+				t.Errorf("%s costs %d bytes, more than %d", c.name, cost, c.limit)
+			}
+			runtime.KeepAlive(all)
+			runtime.KeepAlive(o)
+		})
+	}
+}
