@@ -37,8 +37,8 @@ type track struct {
 	key    trackKey      // guarded by origin.mu
 	route  *Announcement // that it is asked of, or that is to return; guarded by origin.mu
 
-	maxAge atomic.Int64  // retention of groups that are not the latest, time.Duration
-	spoken wake          // a group has its first frame or its end, or the track has
+	maxAge atomic.Int64 // retention of groups that are not the latest, time.Duration
+	spoken wake         // a group has its first frame or its end, or the track has
 
 	mu       sync.Mutex // order: after origin.mu and shelf.mu, before group.mu
 	producer *Producer  // who may write; nil while the source has still to return
@@ -494,6 +494,7 @@ func (t *track) staleLocked(g *group, o *Options) bool {
 	case ExpireByEither:
 		age, ok := t.span(g.opening, live.opening)
 		return t.arrivalAge(g, next, live) > o.MaxLatency || ok && !g.arrived.IsZero() && age > o.MaxLatency
+	case ExpireByTimestamp:
 	}
 	age, ok := t.span(next.opening, live.newest.Load())
 	if !ok {
