@@ -81,13 +81,18 @@ func TestACertificateThatWasNotVerifiedIsNotInInfo(t *testing.T) {
 
 func TestUpgradeSeesTheCertificate(t *testing.T) {
 	seen := make(chan transport.Info, 1)
+	cert, _ := newCertificate(t)
+	leaf, err := x509.ParseCertificate(cert.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
 	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
 	s := newServer(t, func(c *Config) {
 		c.TLS.ClientAuth, c.TLS.ClientCAs = tls.VerifyClientCertIfGiven, pool
 		c.Upgrade = func(info transport.Info) int { seen <- info; return 0 }
 	})
-	leaf := withClient(t, s)
-	pool.AddCert(leaf)
+	s.dial.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	s.connectWeb(t, "/")
 	if info := <-seen; len(info.Certificates) != 1 || !info.Certificates[0].Equal(leaf) {
 		t.Errorf("Upgrade was asked about %d certificates, want the client's", len(info.Certificates))
