@@ -34,14 +34,16 @@ type DatagramQueue struct {
 	notify wake
 
 	mu    sync.Mutex // the rest; order: after track.mu
-	ring  [datagramPlaces]Datagram
+	used  func()     // to be called with the first datagram; nil after
+	ring  []Datagram // of datagramPlaces; nil before the first
 	first int
 	count int
 }
 
 // NewDatagramQueue returns an empty queue. A session has one, and names it in the
-// [Options] of its subscriptions.
-func NewDatagramQueue() *DatagramQueue { return &DatagramQueue{} }
+// [Options] of its subscriptions. Most never get a datagram: used, which may be nil,
+// is called when the first has come, so that nobody has to wait for it before.
+func NewDatagramQueue(used func()) *DatagramQueue { return &DatagramQueue{used: used} }
 
 // Next waits for a datagram and returns the oldest one that is young enough and
 // whose subscription is open. The error is the context's cause.
@@ -88,9 +90,14 @@ func (q *DatagramQueue) pop() (Datagram, bool) {
 	return d, true
 }
 
-// push adds a datagram, in the place of the oldest when the queue is full.
-func (q *DatagramQueue) push(d Datagram) {
+// push adds a datagram, in the place of the oldest when the queue is full. It
+// returns what is to be called without locks, or nil.
+func (q *DatagramQueue) push(d Datagram) (used func()) {
 	q.mu.Lock()
+	if q.ring == nil {
+		q.ring = make([]Datagram, datagramPlaces)
+	}
+	used, q.used = q.used, nil
 	if q.count == datagramPlaces {
 		q.first = (q.first + 1) % datagramPlaces
 		q.count--
@@ -100,20 +107,30 @@ func (q *DatagramQueue) push(d Datagram) {
 	q.count++
 	q.mu.Unlock()
 	q.notify.broadcast()
+	return used
 }
 
 // datagram gives a datagram to every subscriber that has a queue and wants the group.
 func (t *track) datagram(p *Producer, d Datagram) {
 	d.arrived = time.Now()
+	for _, used := range t.pushDatagram(p, d) {
+		used()
+	}
+}
+
+func (t *track) pushDatagram(p *Producer, d Datagram) (used []func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.producer != p || !p.accepted || t.stopped {
-		return
+		return nil
 	}
 	for s := range t.subs {
 		if s.options.Datagrams != nil && s.inRangeLocked(d.Sequence) {
 			d.Subscription = s
-			s.options.Datagrams.push(d)
+			if f := s.options.Datagrams.push(d); f != nil {
+				used = append(used, f)
+			}
 		}
 	}
+	return used
 }

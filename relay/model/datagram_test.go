@@ -42,7 +42,7 @@ func TestADatagramGoesToEverySubscriberThatTakesThem(t *testing.T) {
 		o := NewOrigin(Config{})
 		source := newPublisher()
 		o.Announce(Route{Path: "room", Source: source})
-		one, two := NewDatagramQueue(), NewDatagramQueue()
+		one, two := NewDatagramQueue(nil), NewDatagramQueue(nil)
 		a := wantSubscription(t, o, Options{Datagrams: one})
 		b := wantSubscription(t, o, Options{Datagrams: two, Start: Start{StartGroup, 6}, End: 7, HasEnd: true})
 		c := wantSubscription(t, o, Options{Datagrams: two})
@@ -70,7 +70,7 @@ func TestADatagramGoesToEverySubscriberThatTakesThem(t *testing.T) {
 func TestADatagramKnowsItsSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := NewOrigin(Config{})
-		q := NewDatagramQueue()
+		q := NewDatagramQueue(nil)
 		p, sub := newSubscribed(t, o, Options{Datagrams: q, Start: Start{StartGroup, 6}})
 		got := make(chan Datagram, 1)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -100,7 +100,7 @@ func TestADatagramKnowsItsSubscription(t *testing.T) {
 func TestOf100DatagramsThatNobodyTakes64Wait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := NewOrigin(Config{})
-		q := NewDatagramQueue()
+		q := NewDatagramQueue(nil)
 		p, sub := newSubscribed(t, o, Options{Datagrams: q})
 		for seq := range uint64(100) {
 			datagrams(p, seq)
@@ -121,7 +121,7 @@ func TestOf100DatagramsThatNobodyTakes64Wait(t *testing.T) {
 func TestADatagramWaits50MillisecondsAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := NewOrigin(Config{})
-		q := NewDatagramQueue()
+		q := NewDatagramQueue(nil)
 		p, sub := newSubscribed(t, o, Options{Datagrams: q})
 		datagrams(p, 1)
 		advance(20 * time.Millisecond)

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -55,7 +56,7 @@ func (s *Sender) Send(ctx context.Context, stream transport.SendStream, r *model
 	// Nothing else wakes a blocked Write.
 	keepContext := context.AfterFunc(ctx, g.reset)
 	keepReader := r.AfterCut(g.reset)
-	err := g.send(untilStopped{stream})
+	err := g.send(UntilStopped(stream))
 	keepReader()
 	keepContext()
 	if err == io.EOF {
@@ -77,10 +78,12 @@ type groupSender struct {
 	frames int // of the reader's, those that are counted
 }
 
-var errStopped = errors.New("the peer stopped the stream")
+var errStopped = fmt.Errorf("the peer stopped the stream: %w", model.ErrCancelled)
 
-// untilStopped is a context that ends when the peer wants no more of a stream, the
-// stream was reset, or the connection ended. It costs no goroutine.
+// UntilStopped returns a context that ends when the peer wants no more of a stream,
+// the stream was reset, or the connection ended. It costs no goroutine.
+func UntilStopped(stream transport.SendStream) context.Context { return untilStopped{stream} }
+
 type untilStopped struct{ stream transport.SendStream }
 
 func (u untilStopped) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }

@@ -121,8 +121,13 @@ func (a *announcer) serve(in *wire.StreamReader) error {
 	ctx, cancel := context.WithCancelCause(a.s.ctx)
 	var tasks sync.WaitGroup
 	tasks.Go(func() { cancel(a.write(ctx)) })
-	tasks.Go(func() { watchStopped(ctx, a.st, cancel) })
+	if a.retracts() {
+		tasks.Go(func() { watchStopped(ctx, a.st, cancel) })
+	}
 	cancel(readEnd(ctx, a.st, in))
+	if a.watch != nil {
+		a.watch.Close() // ends the wait in write
+	}
 	unblock := time.AfterFunc(endWait, func() { a.st.Reset(uint64(lite.StreamCancelled)) })
 	tasks.Wait()
 	unblock.Stop()
@@ -173,17 +178,24 @@ func (a *announcer) write(ctx context.Context) error {
 			continue
 		}
 		var changes []model.Change
-		if changes, err = a.changes(wait); err == nil {
+		if changes, err = a.changes(ctx, wait); err == nil {
 			err = a.send(a.appendChanges(nil, changes))
-		} else if ctx.Err() == nil && wait.Err() != nil {
+		} else if a.retracts() && ctx.Err() == nil && wait.Err() != nil {
 			err = nil // interrupted: there is something to retract
 		}
 	}
 	return err
 }
 
+// retracts reports whether announcements may have to be taken back while their
+// routes are there: see [delivery.finish].
+func (a *announcer) retracts() bool { return !a.s.version.HasSubscribeEnd() }
+
 // pause returns what is to be retracted, or else a context that retract ends.
 func (a *announcer) pause(ctx context.Context) ([]model.Path, context.Context) {
+	if !a.retracts() {
+		return nil, session.UntilStopped(a.st)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.interrupt != nil {
@@ -210,12 +222,17 @@ func (a *announcer) retract(path model.Path) {
 	}
 }
 
-func (a *announcer) changes(ctx context.Context) ([]model.Change, error) {
-	if a.watch == nil {
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
+// changes waits for changes until wait, or ctx where there is nothing to watch, ends.
+func (a *announcer) changes(ctx, wait context.Context) ([]model.Change, error) {
+	if a.watch != nil {
+		return a.watch.Next(wait)
 	}
-	return a.watch.Next(ctx)
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-wait.Done():
+		return nil, context.Cause(wait)
+	}
 }
 
 // writeInitial writes ANNOUNCE_OK and all that there is, in one go.

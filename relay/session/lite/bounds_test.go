@@ -105,7 +105,7 @@ func TestAnnouncementsWithoutEndAreForgotten(t *testing.T) {
 }
 
 func TestARetractionThatIsNotWrittenIsKeptOnce(t *testing.T) {
-	a := newAnnouncer(nil, nil, "", 0, true)
+	a := newAnnouncer(&Session{version: lite.Lite04}, nil, "", 0, true)
 	for i := range 1000 {
 		a.retract(model.Path(fmt.Sprint("room/", i%3)))
 	}

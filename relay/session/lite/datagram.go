@@ -14,7 +14,6 @@ import (
 // only watches sends none, one that only publishes gets none.
 type datagrams struct {
 	queue   *model.DatagramQueue // to the peer; nil: this session has no datagrams
-	send    sync.Once
 	receive sync.Once
 
 	mu  sync.Mutex
@@ -24,7 +23,7 @@ type datagrams struct {
 // initDatagrams makes the session's queue where version and connection have datagrams.
 func (s *Session) initDatagrams() {
 	if s.version.HasDatagrams() && s.conn.MaxDatagram() > 0 {
-		s.datagrams.queue = model.NewDatagramQueue()
+		s.datagrams.queue = model.NewDatagramQueue(func() { s.tasks.Go(s.sendDatagrams) })
 		s.datagrams.ids = make(map[*model.Subscription]uint64)
 	}
 }
@@ -37,9 +36,8 @@ func (s *Session) enterDatagrams(sub *model.Subscription, id uint64) {
 		return
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.ids[sub] = id
-	d.mu.Unlock()
-	d.send.Do(func() { s.tasks.Go(s.sendDatagrams) })
 }
 
 func (s *Session) leaveDatagrams(sub *model.Subscription) {

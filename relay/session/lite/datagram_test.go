@@ -158,7 +158,7 @@ func TestThereAreNoDatagramsWithoutAVersionAndAConnectionThatHaveThem(t *testing
 func TestAPublishersDatagramsReachItsSubscribersAlone(t *testing.T) {
 	scripted(t, func(t *testing.T, v lite.Version) {
 		s := datagramServer(t, v, 1500)
-		q := model.NewDatagramQueue()
+		q := model.NewDatagramQueue(nil)
 		sub := s.upstream(t, v)
 		defer sub.Close()
 		sub.Update(model.Options{Priority: 200, Datagrams: q})

@@ -1,6 +1,8 @@
 package lite
 
 import (
+	"sync"
+
 	"github.com/moqrelay/operator/relay/transport"
 	"github.com/moqrelay/operator/relay/wire"
 	"github.com/moqrelay/operator/relay/wire/lite"
@@ -17,7 +19,35 @@ func (s *Session) GoAway(uri string) {
 	if s.conn.Info().Client {
 		uri = ""
 	}
-	s.leave <- uri
+	s.farewell.say(func() { s.sayGoaway(uri) })
+}
+
+// farewell keeps our GOAWAY until the session has said SETUP.
+type farewell struct {
+	mu  sync.Mutex
+	run func(func()) bool // runs a task of the session; nil before
+	due func()            // waits for run
+}
+
+// say runs goaway as soon as that may be.
+func (f *farewell) say(goaway func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.run == nil {
+		f.due = goaway
+		return
+	}
+	f.run(goaway)
+}
+
+// begin says that from now on tasks may run.
+func (f *farewell) begin(run func(func()) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.run = run
+	if f.due != nil {
+		run(f.due)
+	}
 }
 
 // sayGoaway writes GOAWAY. The stream stays open until the session ends: its FIN

@@ -102,7 +102,7 @@ type Session struct {
 
 	draining atomic.Bool // we said GOAWAY
 	goneAway atomic.Bool // the peer said it
-	leave    chan string // GoAway's URI, on its way to Run
+	farewell farewell
 
 	probes    atomic.Int32  // Probe streams of the peer
 	fetches   chan struct{} // of the peer that are answered
@@ -135,7 +135,6 @@ func New(conn transport.Conn, version lite.Version, cfg Config) *Session {
 		began:  time.Now(),
 	}
 	s.peer.ready = make(chan struct{})
-	s.leave = make(chan string, 1)
 	s.places = make(chan struct{}, s.cfg.Limits.Groups)
 	s.stall = session.NewStall(s.cfg.Limits.StalledTimeout, s.stalled)
 	s.fetches = make(chan struct{}, s.cfg.Limits.Fetches)
@@ -162,8 +161,11 @@ func Serve(ctx context.Context, conn transport.Conn, version lite.Version, cfg C
 func (s *Session) Run(ctx context.Context) error {
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
-	s.tasks.Go(s.begin)
-	s.wait()
+	if err := s.begin(); err != nil {
+		s.fail(err)
+	} else {
+		s.acceptStreams()
+	}
 	err := s.ending(ctx)
 	s.stall.Close()
 	s.tasks.Wait()
@@ -171,36 +173,20 @@ func (s *Session) Run(ctx context.Context) error {
 	return err
 }
 
-// wait waits for the end of the session or of its connection.
-func (s *Session) wait() {
-	for {
-		select {
-		case uri := <-s.leave:
-			s.tasks.Go(func() { s.sayGoaway(uri) })
-		case <-s.ctx.Done():
-			return
-		case <-s.conn.Done():
-			s.cancel(s.conn.Err())
-			return
-		}
-	}
-}
-
-// begin says SETUP and then starts the rest.
-func (s *Session) begin() {
+// begin says SETUP and then starts all but the accepting of bidirectional streams.
+func (s *Session) begin() error {
 	if err := s.sendSetup(); err != nil {
-		s.fail(err)
-		return
+		return err
 	}
 	if err := s.expectSetup(); err != nil {
-		s.fail(err)
-		return
+		return err
 	}
-	s.tasks.Go(s.acceptStreams)
 	s.tasks.Go(s.acceptReceiveStreams)
 	if s.cfg.Role != lite.RolePublisher {
 		s.tasks.Go(s.hear)
 	}
+	s.farewell.begin(s.tasks.Go)
+	return nil
 }
 
 // fail ends the session. Only the first call counts.

@@ -13,7 +13,8 @@ import (
 	"github.com/moqrelay/operator/relay/wire/lite"
 )
 
-// acceptStreams serves each bidirectional stream of the peer.
+// acceptStreams serves each bidirectional stream of the peer, until the session or
+// its connection ends.
 func (s *Session) acceptStreams() {
 	for {
 		st, err := s.conn.AcceptStream(s.ctx)
@@ -77,6 +78,9 @@ func (t *turn) wait(limit time.Duration) {
 
 // lost ends the session when its connection cannot go on.
 func (s *Session) lost(err error) {
+	if end := s.conn.Err(); end != nil {
+		err = end
+	}
 	if s.ctx.Err() == nil {
 		s.fail(fmt.Errorf("accept stream: %w", err))
 	}
