@@ -40,13 +40,13 @@ func (t *track) resume(p *Producer) bool {
 	}
 	t.tried = append(t.tried, p.source)
 	open := t.suspendLocked()
-	if next := o.nextLocked(t); next == nil {
+	switch next := o.nextLocked(t); {
+	case next != nil:
+		o.switchLocked(t, next, standbyBehind, &then)
+	case t.accepted && o.elsewhereLocked(t):
+		then.moved = append(then.moved, t)
+	default:
 		o.parkLocked(t)
-	} else if q := o.switchLocked(t, next); q != nil {
-		q.behind = standbyBehind
-		then.pulls = append(then.pulls, q)
-	} else {
-		then.fail(t)
 	}
 	t.mu.Unlock()
 	o.mu.Unlock()
@@ -98,19 +98,29 @@ func (o *Origin) suitsLocked(a *Announcement, t *track) bool {
 	return true
 }
 
-// switchLocked makes the request to another route; nil where that one serves the
-// track to others already: then the subscribers have to come again.
-func (o *Origin) switchLocked(t *track, a *Announcement) *Producer {
+// elsewhereLocked reports whether another content of the path can be had.
+func (o *Origin) elsewhereLocked(t *track) bool {
+	route := o.coveringLocked(t.path, Peer{})
+	return route != nil && !route.lost() && !slices.Contains(t.tried, route.route.Source)
+}
+
+// switchLocked makes the request to another route, unless that one serves the
+// track to others already: then the subscribers have to come again. behind is how
+// many groups the route may be behind.
+func (o *Origin) switchLocked(t *track, a *Announcement, behind uint64, then *aftermath) {
 	key := trackKey{content: a.content, path: t.path, name: t.name}
 	if other := o.tracks[key]; other != nil && other != t {
-		return nil
+		then.moved = append(then.moved, t)
+		return
 	}
 	if o.tracks[t.key] == t {
 		delete(o.tracks, t.key)
 	}
 	t.key = key
 	o.tracks[key] = t
-	return t.attemptLocked(a)
+	p := t.attemptLocked(a)
+	p.behind = behind
+	then.pulls = append(then.pulls, p)
 }
 
 // parkLocked lets a track wait for a route. It fails when none comes within the
@@ -136,11 +146,7 @@ func (o *Origin) unparkLocked(a *Announcement, then *aftermath) {
 		t.mu.Lock()
 		if !t.stopped && o.suitsLocked(a, t) {
 			o.unpark(t)
-			if p := o.switchLocked(t, a); p != nil {
-				then.pulls = append(then.pulls, p)
-			} else {
-				then.fail(t)
-			}
+			o.switchLocked(t, a, 0, then)
 		}
 		t.mu.Unlock()
 	}
@@ -152,29 +158,22 @@ func (o *Origin) moveLocked(t *track, a *Announcement, then *aftermath) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.accepted || t.stopped || !o.suitsLocked(a, t) {
-		then.fail(t)
+		then.moved = append(then.moved, t)
 		return
 	}
 	t.suspendLocked()
 	o.unpark(t)
-	if p := o.switchLocked(t, a); p != nil {
-		then.pulls = append(then.pulls, p)
-	} else {
-		then.fail(t)
-	}
+	o.switchLocked(t, a, 0, then)
 }
 
-// loss is what the subscribers of a track without a source are told.
+// loss is what the subscribers of a track are told whose source does not return.
 func (t *track) loss() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case !t.accepted:
-		return ErrUnroutable
-	case t.producer != nil:
-		return errReplaced
+	if t.accepted {
+		return ErrSourceGone
 	}
-	return ErrSourceGone
+	return ErrUnroutable
 }
 
 // resumeLocked asks for what comes behind the groups that another source brought.

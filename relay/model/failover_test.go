@@ -408,6 +408,38 @@ func TestKnownContentThatDoesNotReturnEndsAfterTheLingerTime(t *testing.T) {
 	})
 }
 
+// The path is there, with another content: nobody waits for the older one.
+func TestKnownContentIsNotWaitedForWhereThereIsAnother(t *testing.T) {
+	for _, lostFirst := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			o := NewOrigin(Config{})
+			one, two := newPublisher(), newPublisher()
+			a := o.Announce(splice(one, true, 1))
+			sub := wantSubscription(t, o, Options{})
+			p := wantPulled(t, one)
+			p.Accept(anyInfo)
+			o.Announce(Route{Path: "room", Hops: []uint64{9, 2}, Source: two})
+			lost := time.Now()
+			if lostFirst {
+				a.Lose()
+			}
+			p.Fail(ErrSourceGone)
+			if !lostFirst {
+				a.Lose()
+			}
+			wantEnd(t, sub, ErrSourceGone)
+			if took := time.Since(lost); took != 0 {
+				t.Errorf("the subscription ended after %v, want at once", took)
+			}
+			sub.Close()
+			again := wantSubscription(t, o, Options{})
+			wantPulled(t, two)
+			again.Close()
+			advance(time.Second)
+		})
+	}
+}
+
 // Routes of the same content share one request, unless it leads through the peer.
 func TestRoutesOfTheSameContentShareOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -194,7 +194,7 @@ func (o *Origin) removeLocked(a *Announcement, then *aftermath) {
 	}
 	for t := range o.parked {
 		if t.route == a {
-			then.fail(t)
+			then.failed = append(then.failed, t)
 		}
 	}
 	o.releaseLocked(a.content, then)
@@ -237,15 +237,17 @@ func (a *Announcement) direct() bool { return len(a.route.Hops) <= 1 }
 // aftermath is what is to be done once origin.mu is free.
 type aftermath struct {
 	pulls   []*Producer
-	failed  []*track
+	failed  []*track // their source does not return
+	moved   []*track // their subscribers are to come again
 	shelves []*shelf
 }
-
-func (x *aftermath) fail(t *track) { x.failed = append(x.failed, t) }
 
 func (x *aftermath) run() {
 	for _, t := range x.failed {
 		t.fail(t.loss())
+	}
+	for _, t := range x.moved {
+		t.fail(errReplaced)
 	}
 	for _, s := range x.shelves {
 		s.clear()
