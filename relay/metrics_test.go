@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"maps"
 	"os"
 	"regexp"
@@ -9,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/moqrelay/operator/relay/admin"
+	"github.com/moqrelay/operator/relay/model"
 	"github.com/moqrelay/operator/relay/transport"
+	wire "github.com/moqrelay/operator/relay/wire/lite"
 )
 
 // sumTraffic adds up what was counted over all transports and tiers.
@@ -154,5 +157,54 @@ func TestEveryReasonOfTheSessionsIsOneOfTheMetrics(t *testing.T) {
 	}
 	if read.Subscriber.Errors["other"] != 1 || read.Resets["cancelled"] != 1 {
 		t.Errorf("an unknown reason is counted as %v and %v, want other and cancelled", read.Subscriber.Errors, read.Resets)
+	}
+}
+
+// What sessions count is shown: a source that is not connected would stay 0.
+func TestOneGroupToOneViewerIsCountedOnBothSides(t *testing.T) {
+	server := newServer(t, nil)
+	publisher := newClient(t, server.dial(t, transport.QUIC, wire.Lite06), wire.RolePublisher)
+	newStudio(t, publisher.origin, "room", func(ctx context.Context, p *model.Producer) error {
+		w, err := p.Group(0, model.Window{})
+		for i := 0; i < 3 && err == nil; i++ {
+			err = writeFrame(ctx, w, pattern(100, byte(i)))
+		}
+		if err == nil {
+			err = w.Finish()
+		}
+		p.Finish(1)
+		p.Close()
+		return err
+	})
+	viewer := newClient(t, server.dial(t, transport.WebSocket, wire.Lite06), wire.RoleSubscriber)
+	awaitRoute(t, viewer.origin, "room")
+	ctx, cancel := context.WithTimeout(t.Context(), failsafe)
+	defer cancel()
+	groups, err := watch(ctx, viewer.origin, "room", "video")
+	if !isEOF(err) || len(groups) != 1 || len(groups[0]) != 3 {
+		t.Fatalf("the viewer got %d groups, %v", len(groups), err)
+	}
+	publisher.conn.Close(0, "")
+	viewer.conn.Close(0, "")
+	await(ctx, t, "the sessions to end", func() bool { return server.Status().Sessions == 0 })
+	var from, to admin.Flow
+	var first uint64
+	for _, row := range server.Stats().Traffic {
+		switch row.Transport {
+		case "quic":
+			from = row.Publisher
+		case "websocket":
+			to, first = row.Subscriber, row.FirstFrame.Count
+		}
+	}
+	const bytes = 3 * (1 + 2 + 100) // delta 0, a length of two bytes, the payload
+	if from.Bytes != bytes || from.Frames != 3 || from.Groups != 1 || from.Opened != 1 || from.Subscriptions != 0 {
+		t.Errorf("from the publisher are counted %+v, want %d bytes, 3 frames, 1 group, 1 subscription that has ended", from, bytes)
+	}
+	if to.Bytes != bytes || to.Frames != 3 || to.Groups != 1 || to.Opened != 1 || to.Subscriptions != 0 || first != 1 {
+		t.Errorf("to the viewer are counted %+v and %d first frames, want %d bytes, 3 frames, 1 group, 1 subscription that has ended, 1 first frame", to, first, bytes)
+	}
+	if n := server.Stats().Forward.Count; n != 1 {
+		t.Errorf("%d delays through the relay are measured, want 1", n)
 	}
 }

@@ -71,7 +71,7 @@ func (s *Server) Stats() admin.Stats {
 func modelStats(m *model.Stats) admin.Stats {
 	return admin.Stats{
 		Broadcasts: m.Broadcasts.Load(), Routes: m.Routes.Load(), Tracks: m.Tracks.Load(),
-		CachedGroups: m.CachedGroups.Load(), BufferBytes: m.BufferBytes.Load(),
+		OpenGroups: m.OpenGroups.Load(), CachedGroups: m.CachedGroups.Load(), BufferBytes: m.BufferBytes.Load(),
 		PausedStreams: m.Paused.Load(), Pauses: m.Pauses.Load(), PausesDenied: m.PausesDenied.Load(), PauseTime: time.Duration(m.PauseTime.Load()),
 		EvictedGroups: map[string]int64{
 			"age": m.EvictedAge.Groups.Load(), "capacity": m.EvictedCapacity.Groups.Load(), "tail": m.EvictedTail.Groups.Load(),

@@ -70,6 +70,7 @@ moq_relay_group_streams_reset_total{reason="expired"} 0
 moq_relay_group_streams_reset_total{reason="lagged"} 0
 moq_relay_group_streams_reset_total{reason="too_large"} 0
 moq_relay_group_streams_reset_total{reason="upstream"} 0
+moq_relay_groups_open 0
 moq_relay_groups_total{role="publisher",tier="open"} 0
 moq_relay_groups_total{role="subscriber",tier="open"} 0
 moq_relay_ingest_pause_denied_total 0

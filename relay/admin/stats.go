@@ -57,6 +57,8 @@ type Stats struct {
 
 	// Broadcasts, Routes and Tracks are there now.
 	Broadcasts, Routes, Tracks int64
+	// OpenGroups are the groups that are being written now.
+	OpenGroups int64
 	// CachedGroups are those held now, BufferBytes what they and their readers hold.
 	CachedGroups, BufferBytes int64
 	// PausedStreams are the ingest streams that wait for a viewer now. Pauses
