@@ -202,5 +202,6 @@ func (s *Session) writeFetch(st transport.Stream, r *model.GroupRequest) error {
 	if _, err := st.Write(b); err != nil {
 		return err
 	}
-	return st.Close()
+	_ = st.Close() // a peer that has answered by now may have stopped our half
+	return nil
 }
