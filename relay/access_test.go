@@ -417,6 +417,30 @@ func TestAClientCertificateGrantsWhatTheConfigurationSays(t *testing.T) {
 	}
 }
 
+func TestAClientCertificateCountsForPlainRequestsToo(t *testing.T) {
+	caFile, cert := newClientCertificate(t)
+	g := newGuarded(t, func(c *config.Config) {
+		c.Auth.ClientCA, c.Auth.MTLSSubscribe = caFile, []string{"cams/*"}
+	})
+	for _, path := range []model.Path{"lobby/tv", "cams/1", "cams/1/below"} {
+		g.origin.Announce(model.Route{Path: path, Source: &studio{}})
+	}
+	for want, certificates := range map[string][]tls.Certificate{"cams/1\n": {cert}, "lobby/tv\n": nil} {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}
+		client := &http.Client{Transport: transport}
+		resp, err := client.Get("https://" + g.addresses.TCP + "/announced/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		transport.CloseIdleConnections()
+		if string(body) != want {
+			t.Errorf("with %d certificates: %d %q, want %q", len(certificates), resp.StatusCode, body, want)
+		}
+	}
+}
+
 func TestAVersionThatIsNotListedIsRefusedOnEveryTransport(t *testing.T) {
 	g := newGuarded(t, func(c *config.Config) { c.Protocols = []string{"moq-lite-05"} })
 	token := g.token(t, `{"get":""}`)
