@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -433,8 +434,26 @@ func TestNobodyGetsInWithoutARule(t *testing.T) {
 	}
 }
 
-// logged collects log lines.
-func logged() (*slog.Logger, *bytes.Buffer) {
-	var b bytes.Buffer
-	return slog.New(slog.NewTextHandler(&b, nil)), &b
+// logLines are collected lines of a log.
+type logLines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// logged is a log and its lines.
+func logged() (*slog.Logger, *logLines) {
+	lines := &logLines{}
+	return slog.New(slog.NewTextHandler(lines, nil)), lines
 }
