@@ -219,11 +219,11 @@ func (f *Fetch) look() (*Reader, <-chan struct{}, error) {
 	if !ok {
 		return nil, nil, ErrNotFound
 	}
-	wait, fresh := f.join()
+	r, wait, fresh := f.join()
 	if fresh != nil {
 		fetcher.Fetch(fresh)
 	}
-	return nil, wait, nil
+	return r, wait, nil
 }
 
 // resolve finds the live request for the track, if there is one, and who is to be
@@ -301,13 +301,18 @@ func (f *Fetch) servable(g *group) bool {
 }
 
 // join joins the request for the group, or makes one: then fresh is to be given
-// to the source.
-func (f *Fetch) join() (wait <-chan struct{}, fresh *GroupRequest) {
+// to the source. An answer may have begun since the last look: it is begun then, and
+// another request would take its place under its readers.
+func (f *Fetch) join() (begun *Reader, wait <-chan struct{}, fresh *GroupRequest) {
 	s := f.shelf
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.requests[f.options.Group]
 	if r == nil {
+		if begun, _ := f.heldBy(s.fetched, false); begun != nil {
+			f.origin.stats.FetchHit.Add(1)
+			return begun, nil, nil
+		}
 		r = &GroupRequest{
 			shelf: s, sequence: f.options.Group, priority: f.options.Priority,
 			waiters: make(map[*Fetch]struct{}), done: make(chan struct{}),
@@ -321,7 +326,7 @@ func (f *Fetch) join() (wait <-chan struct{}, fresh *GroupRequest) {
 	}
 	r.waiters[f] = struct{}{}
 	f.request, f.answer, f.reader, f.err = r, make(chan struct{}), nil, nil
-	return f.answer, fresh
+	return nil, f.answer, fresh
 }
 
 // result takes what the request was answered with; nothing where it is to be
