@@ -113,8 +113,9 @@ func (g *guarded) call(t *testing.T, kind transport.Kind, version wire.Version, 
 		return quic.Dial(ctx, g.addresses.UDP, pinned)
 	case transport.WebTransport:
 		return quic.DialWebTransport(ctx, "https://"+g.addresses.UDP+path, pinned)
+	default:
+		return qmux.Dial(ctx, "ws://"+g.addresses.TCP+path, &qmux.Config{Protocols: []string{version.String()}})
 	}
-	return qmux.Dial(ctx, "ws://"+g.addresses.TCP+path, &qmux.Config{Protocols: []string{version.String()}})
 }
 
 // enter runs a client session until it ends by itself or the returned function is called.

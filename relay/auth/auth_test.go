@@ -103,10 +103,8 @@ func TestWhatATokenSays(t *testing.T) {
 		{`{"get":""} x`, `token: the payload has something behind its JSON object`},
 	} {
 		c, err := set.Verify(forge(t, k, header(k), row.payload), noon)
-		got := ""
-		if err != nil {
-			got = err.Error()
-		} else {
+		got := textError(err)
+		if err == nil {
 			got = fmt.Sprintf("%s | %s | %s", c.Root, join(c.Publish), join(c.Subscribe))
 		}
 		if got != row.want {

@@ -107,7 +107,7 @@ func (k *Key) readOperations() (err error) {
 	if use, err := textOf(k.members, "use"); err != nil || use != "" && use != "sig" {
 		return errors.New(`"use" is not "sig"`)
 	}
-	k.operations, _, err = listOf(k.members, "key_ops", false)
+	k.operations, err = listOf(k.members, "key_ops", false)
 	if err == nil && len(k.operations) == 0 {
 		err = errors.New(`"key_ops" is missing: give it the list ["verify"]`)
 	}

@@ -55,30 +55,30 @@ func textOf(members map[string]json.RawMessage, name string) (string, error) {
 }
 
 // listOf is a member that must be a list of strings, or one string where single
-// allows it; ok is false when it is not there.
-func listOf(members map[string]json.RawMessage, name string, single bool) (list []string, ok bool, err error) {
+// allows it; nil when it is not there.
+func listOf(members map[string]json.RawMessage, name string, single bool) (list []string, err error) {
 	raw, ok := members[name]
 	if !ok {
-		return nil, false, nil
+		return nil, nil
 	}
 	var one *string
 	if single && json.Unmarshal(raw, &one) == nil && one != nil {
-		return []string{*one}, true, nil
+		return []string{*one}, nil
 	}
 	var items []*string
 	if err := json.Unmarshal(raw, &items); err != nil || items == nil {
 		if single {
-			return nil, true, fmt.Errorf("%q is neither a string nor a list of strings", name)
+			return nil, fmt.Errorf("%q is neither a string nor a list of strings", name)
 		}
-		return nil, true, fmt.Errorf("%q is not a list of strings", name)
+		return nil, fmt.Errorf("%q is not a list of strings", name)
 	}
 	for _, item := range items {
 		if item == nil {
-			return nil, true, fmt.Errorf("%q has an item that is not a string", name)
+			return nil, fmt.Errorf("%q has an item that is not a string", name)
 		}
 		list = append(list, *item)
 	}
-	return list, true, nil
+	return list, nil
 }
 
 // decode64 reads base64url as well as standard base64, padded or not: keys come

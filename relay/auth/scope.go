@@ -94,7 +94,7 @@ const maxPatterns = 128
 
 // patterns reads one claim. A prefix may be a lone string.
 func (r *rules) patterns(members map[string]json.RawMessage, name string, prefix bool) (out []model.Pattern, err error) {
-	items, _, err := listOf(members, name, prefix)
+	items, err := listOf(members, name, prefix)
 	if err != nil {
 		return nil, err
 	}

@@ -167,7 +167,7 @@ func isPath(item string) error {
 		return fmt.Errorf("%s has more than 32 segments", quote(item))
 	}
 	if slices.Contains(names, ".") || slices.Contains(names, "..") {
-		return fmt.Errorf("%s has a segment . or ..", quote(item))
+		return fmt.Errorf("%s has . or .. as a segment", quote(item))
 	}
 	return nil
 }
