@@ -137,18 +137,37 @@ func (p *Producer) endLocked() {
 	}
 }
 
+// wish is what one subscriber alone would ask for; false where it wants no groups.
+func (o *Options) wish() (Preferences, bool) {
+	w := Preferences{Active: true, Priority: o.Priority, Ordered: o.Ordered, MaxLatency: o.MaxLatency, HasEnd: o.HasEnd}
+	if o.HasEnd {
+		w.End = o.End
+	}
+	if o.Start.Mode == StartGroup || o.Start.Mode == StartFloor && o.Start.Group > 0 {
+		w.Start, w.HasStart = o.Start.Group, true
+	}
+	return w, !o.Passive
+}
+
+// wishLocked counts n more subscribers with these wishes: most viewers of a track
+// want the same, so that a merge need not look at each.
+func (t *track) wishLocked(o *Options, n int) {
+	w, active := o.wish()
+	if !active {
+		return
+	}
+	if t.wishes[w] += n; t.wishes[w] == 0 {
+		delete(t.wishes, w)
+	}
+}
+
 // mergeLocked computes the aggregate of what the subscribers want.
 func (t *track) mergeLocked() {
 	merged := Preferences{Active: true, Ordered: true, HasEnd: true}
-	active := 0
-	for s := range t.subs {
-		if s.options.Passive {
-			continue
-		}
-		active++
-		merged.add(s.options)
+	for w := range t.wishes {
+		merged.add(w)
 	}
-	if active == 0 {
+	if len(t.wishes) == 0 {
 		merged = Preferences{}
 	}
 	if t.accepted {
@@ -161,17 +180,15 @@ func (t *track) mergeLocked() {
 	}
 }
 
-func (p *Preferences) add(o Options) {
-	p.Priority = max(p.Priority, o.Priority)
-	p.Ordered = p.Ordered && o.Ordered
-	p.MaxLatency = max(p.MaxLatency, o.MaxLatency)
-	if o.Start.Mode == StartGroup || o.Start.Mode == StartFloor && o.Start.Group > 0 {
-		if !p.HasStart || o.Start.Group < p.Start {
-			p.Start, p.HasStart = o.Start.Group, true
-		}
+func (p *Preferences) add(w Preferences) {
+	p.Priority = max(p.Priority, w.Priority)
+	p.Ordered = p.Ordered && w.Ordered
+	p.MaxLatency = max(p.MaxLatency, w.MaxLatency)
+	if w.HasStart && (!p.HasStart || w.Start < p.Start) {
+		p.Start, p.HasStart = w.Start, true
 	}
-	p.HasEnd = p.HasEnd && o.HasEnd
-	if p.End = max(p.End, o.End); !p.HasEnd {
+	p.HasEnd = p.HasEnd && w.HasEnd
+	if p.End = max(p.End, w.End); !p.HasEnd {
 		p.End = 0
 	}
 }

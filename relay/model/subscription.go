@@ -309,6 +309,8 @@ func (s *Subscription) Update(options Options) {
 		t.mu.Unlock()
 		return
 	}
+	t.wishLocked(&s.options, -1)
+	t.wishLocked(&options, 1)
 	s.options = options
 	if options.Start.Mode != StartLatest {
 		s.floor = max(s.floor, options.Start.Group)
@@ -339,6 +341,7 @@ func (s *Subscription) Close() {
 	}
 	s.speaking, s.silent, s.open = nil, nil, nil
 	delete(t.subs, s)
+	t.wishLocked(&s.options, -1)
 	t.origin.stats.Subscriptions.Add(-s.viewers())
 	empty := len(t.subs) == 0
 	if empty && !t.stopped {

@@ -64,7 +64,8 @@ type track struct {
 	any      bool
 	retired  bool // what is whole of it may be fetched
 
-	prefs   Preferences
+	wishes  map[Preferences]int // how many subscribers want the same
+	prefs   Preferences         // all of them together
 	changed chan struct{}
 	linger  *time.Timer // the last subscriber left
 }
@@ -79,7 +80,7 @@ func newTrack(o *Origin, key trackKey, route *Announcement) *track {
 	t := &track{
 		origin: o, key: key, path: key.path, name: key.name, route: route,
 		groups: make(map[uint64]*group), seen: make(map[uint64]struct{}),
-		subs:     make(map[*Subscription]struct{}),
+		subs: make(map[*Subscription]struct{}), wishes: make(map[Preferences]int),
 		answered: make(chan struct{}), ended: make(chan struct{}),
 		changed: make(chan struct{}),
 	}
@@ -144,6 +145,7 @@ func (t *track) join(options Options, peer Peer) *Subscription {
 		t.linger.Stop()
 	}
 	t.subs[s] = struct{}{}
+	t.wishLocked(&s.options, 1)
 	t.origin.stats.Subscriptions.Add(s.viewers())
 	s.beginLocked()
 	t.mergeLocked()
