@@ -14,12 +14,12 @@
 // # Goroutines
 //
 // All belong to the session, end with it, and Run waits for them. A session has
-// four: Run itself, two that accept streams, one that hears announcements. Each
-// Announce stream of the peer has three, a subscription of the peer two (one
-// reads the Subscribe stream, one hands out groups), and each group that is being
-// sent two. So a viewer that asks for announcements and watches one track costs
-// eleven beside its transport's. A track that we ask the peer for has two, and so
-// has each group that arrives.
+// three: Run itself, which accepts streams, one that accepts unidirectional ones,
+// one that hears announcements. Each Announce stream of the peer has two (three on
+// 03 and 04), a subscription of the peer two (one reads the Subscribe stream, one
+// hands out groups), and each group that is being sent one. So a viewer that asks
+// for announcements and watches one track costs eight beside its transport's. A
+// track that we ask the peer for has two, and so has each group that arrives.
 //
 // # Errors
 //
@@ -35,4 +35,11 @@
 // A FETCH that is answered costs at most three goroutines, one that we send two; a
 // Probe stream three. A session that passes datagrams on has one for each way in which
 // any can come.
+//
+// # Order and patience
+//
+// Groups of all subscriptions and fetches are ranked by [session.Ranks]; control
+// streams go before them. A subscription waits for a place among the session's
+// groups and for the peer's stream credit first, and takes the newest group then.
+// A peer that takes nothing of what waits for it is let go: [session.Stall].
 package lite
