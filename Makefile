@@ -62,6 +62,11 @@ test-interop: ## Relay processes and public clients (Node, Chromium) on loopback
 	hack/interop-deps.sh
 	CGO_ENABLED=0 go test -tags interop -count=1 -timeout 20m ./test/interop/...
 
+.PHONY: test-narrow
+test-narrow: ## Viewers behind a narrow, lossy link between network namespaces, as root
+	hack/deps.sh iproute2
+	CGO_ENABLED=0 go test -tags narrow -count=1 -timeout 15m ./test/narrow/...
+
 .PHONY: test-e2e
 test-e2e: cluster-build images bin/manifests ## Real pods on a real kubelet, as root
 	hack/deps.sh $(CLUSTER_PACKAGES)

@@ -34,6 +34,7 @@ trap - EXIT
 tail -n 3 "$log"
 
 step make load # when nothing else runs: it is about what arrives
+step make test-narrow
 step make test-operator
 step make test-kube
 step make lint-fast

@@ -67,12 +67,13 @@ var rules = map[string]rule{
 	"cmd/moq-load": {ours: []string{"relay/load"}, others: []string{cobra, pflag}},
 	"cmd/manager":  {ours: []string{"controllers", "controllers/render", "api/v1alpha1"}, others: []string{cobra, pflag, kubernetes, controller, "github.com/go-logr/logr", "go.uber.org/zap/..."}},
 
-	"config":     {}, // tests of the manifests alone
-	"test/arch":  {},
-	"hack/bench": {},
-	"test/bench": {ours: []string{"relay/load"}, others: []string{yaml}},
-	"test/e2e":   {}, // tests alone, behind a build tag
-	"test/kube":  {}, // tests alone, behind a build tag
+	"config":      {}, // tests of the manifests alone
+	"test/arch":   {},
+	"hack/bench":  {},
+	"test/bench":  {ours: []string{"relay/load"}, others: []string{yaml}},
+	"test/e2e":    {}, // tests alone, behind a build tag
+	"test/kube":   {}, // tests alone, behind a build tag
+	"test/narrow": {}, // tests alone, behind a build tag
 }
 
 // neverUnder are imports that no package below a folder may have, directly or not.

@@ -44,6 +44,7 @@ type conn struct {
 
 	control  control
 	ready    schedule // have data and stream credit, each once
+	drained  bool     // the last record took all that its stream had while others wait; of the send loop
 	pings    pings
 	liveness liveness
 }

@@ -1,6 +1,7 @@
 package qmux
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/moqrelay/operator/relay/transport"
@@ -69,7 +70,13 @@ func (c *conn) sendNext() error {
 	switch what {
 	case sendRecord:
 		c.bytesSent.Add(uint64(len(b) - room))
-		return c.carrier.send(b)
+		err := c.carrier.send(b)
+		if c.drained {
+			// Whoever writes to the stream may have more, and the kernel takes many
+			// records at a time: without this, streams behind it fill them.
+			runtime.Gosched()
+		}
+		return err
 	case sendPing:
 		return c.pinger.ping()
 	case sendPong:
@@ -83,6 +90,7 @@ func (c *conn) sendNext() error {
 func (c *conn) next(b []byte) ([]byte, outgoing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.drained = false
 	switch k := &c.control; {
 	case c.err != nil:
 		return nil, sendNothing
@@ -179,6 +187,7 @@ func (c *conn) dataLocked(b []byte) []byte {
 		s.credit.used += n
 		c.credit.used += n
 		if s.pending = s.pending[n:]; len(s.pending) == 0 {
+			c.drained = c.ready.len() > 0
 			s.changed.Broadcast()
 		}
 		s.readyLocked()
