@@ -32,7 +32,7 @@ var colors = []color.Color{
 const (
 	barWidth   = 9 * vg.Millimeter / 2
 	panelWidth = 7 * vg.Centimeter
-	nameWidth  = 4 * vg.Centimeter // of the first panel, for the names of the rows
+	letter     = 2 * vg.Millimeter // of the name of a row, about
 	frame      = 3 * vg.Centimeter // of a chart, above and below its bars
 )
 
@@ -40,6 +40,10 @@ const (
 func (r *results) draw() ([]byte, error) {
 	names, panels := r.panels()
 	height := frame + vg.Length(len(names))*9*vg.Millimeter + vg.Length(len(names))*vg.Millimeter*2
+	nameWidth := vg.Length(0) // of the first panel, for the names of the rows
+	for _, name := range names {
+		nameWidth = max(nameWidth, letter*vg.Length(len(name)))
+	}
 	canvas := vgsvg.New(nameWidth+panelWidth*vg.Length(len(panels)), height)
 	all := draw.New(canvas)
 	left := all.Min.X
@@ -96,6 +100,7 @@ func (p panel) chart(names []string, named bool) (*plot.Plot, error) {
 	}
 	chart.NominalY(labels...)
 	chart.X.Max *= 1.3 // room for the legend
+	chart.Y.Min, chart.Y.Max = -0.6, float64(len(labels))-0.4
 	return chart, nil
 }
 

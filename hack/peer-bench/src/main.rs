@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::FutureExt;
+use futures::executor::block_on;
 use moq_net::{Timescale, Timestamp, broadcast, frame, group, track};
 
 const PAYLOAD: usize = 64;
@@ -110,18 +111,18 @@ impl Bench {
 	/// A whole finished group by one reader.
 	fn read_frames(&self) {
 		for frames in [4, 5, 32, 33, 512, 2048, 8192] {
-			// So many at once that reading the clock costs nothing.
-			let rooms = (4096 / frames).max(1);
+			// So many readers of one group that looking at the clock costs nothing.
+			let readers = (4096 / frames).max(1);
 			self.run(format!("GroupReadFrames/single/{frames}"), |timed| {
-				let mut all = self.readers(rooms, frames);
-				timed.add(rooms, || all.iter_mut().for_each(|(_, reader)| read_single(reader)));
+				let (_room, mut all) = self.readers(readers, frames);
+				timed.add(readers, || all.iter_mut().for_each(read_single));
 			});
 			macro_rules! batched {
 				($size:literal) => {
 					self.run(format!("GroupReadFrames/batch{}/{frames}", $size), |timed| {
-						let mut all = self.readers(rooms, frames);
+						let (_room, mut all) = self.readers(readers, frames);
 						let mut buf = frame::Buffer::<$size>::new();
-						timed.add(rooms, || all.iter_mut().for_each(|(_, reader)| read_batches(reader, &mut buf)));
+						timed.add(readers, || all.iter_mut().for_each(|reader| read_batches(reader, &mut buf)));
 					});
 				};
 			}
@@ -132,22 +133,21 @@ impl Bench {
 		}
 	}
 
-	fn readers(&self, rooms: usize, frames: usize) -> Vec<(Room, group::Consumer)> {
-		let rooms = (0..rooms).map(|_| filled(frames, &self.payload));
-		rooms.map(|room| (room.group.consume(), room)).map(|(reader, room)| (room, reader)).collect()
+	fn readers(&self, readers: usize, frames: usize) -> (Room, Vec<group::Consumer>) {
+		let room = filled(frames, &self.payload);
+		let all = (0..readers).map(|_| room.group.consume()).collect();
+		(room, all)
 	}
 
 	/// A finished group read to its end by fresh readers, one after another.
 	fn relay_frames(&self) {
 		for frames in [4, 512, 8192] {
 			for readers in [1, 8, 64] {
-				let rooms = (4096 / frames / readers).max(1);
+				let times = (4096 / frames / readers).max(1);
 				self.run(format!("GroupRelayFrames/plain/{frames}/{readers}"), |timed| {
-					let all: Vec<Room> = (0..rooms).map(|_| filled(frames, &self.payload)).collect();
-					let mut fresh: Vec<group::Consumer> =
-						all.iter().flat_map(|room| (0..readers).map(|_| room.group.consume())).collect();
+					let (_room, mut fresh) = self.readers(times * readers, frames);
 					let mut buf = frame::Buffer::<32>::new();
-					timed.add(rooms, || fresh.iter_mut().for_each(|reader| read_batches(reader, &mut buf)));
+					timed.add(times, || fresh.iter_mut().for_each(|reader| read_batches(reader, &mut buf)));
 				});
 			}
 		}
@@ -171,78 +171,102 @@ impl Bench {
 		}
 	}
 
-	/// A burst of frames until all readers, spread over threads, have them.
+	/// A burst of frames until readers on so many threads, each with its share of them
+	/// one after another, have all of it.
 	fn contended(&self) {
-		for kind in ["plain", "subscribed"] {
-			for burst in [1, 8] {
-				for threads in [1, 4, 16] {
-					for readers in [16, 256, 1024] {
-						let name = format!("GroupContended/{kind}/burst_{burst}/threads_{threads}/{readers}");
-						self.run(name, |timed| self.bursts(timed, kind == "subscribed", burst, threads, readers));
-					}
+		for burst in [1, 8] {
+			for threads in [1, 4, 16] {
+				for readers in [16, 256, 1024] {
+					let shape = format!("burst_{burst}/threads_{threads}/{readers}");
+					self.run(format!("GroupContended/plain/{shape}"), |timed| self.plain(timed, burst, threads, readers));
+					self.run(format!("GroupContended/subscribed/{shape}"), |timed| {
+						self.subscribed(timed, burst, threads, readers);
+					});
 				}
 			}
 		}
 	}
 
-	fn bursts(&self, timed: &mut Timed, subscribed: bool, burst: usize, threads: usize, readers: usize) {
+	/// All bursts are frames of one group.
+	fn plain(&self, timed: &mut Timed, burst: usize, threads: usize, readers: usize) {
 		let mut room = room();
-		let crowd = Crowd::new(&room, subscribed, threads, readers);
-		let rounds = (20_000 / readers).clamp(8, GROUP_MOST / burst);
+		let rounds = GROUP_MOST / burst / 4;
+		let crowd = Crowd::new(threads, readers, rounds, |_| {
+			let mut reader = room.group.consume();
+			move || {
+				for _ in 0..burst {
+					black_box(block_on(reader.read_frame()).unwrap().unwrap());
+				}
+			}
+		});
 		timed.add(rounds, || {
 			for round in 1..=rounds {
 				for _ in 0..burst {
 					room.group.write_frame(Timestamp::ZERO, self.payload.clone()).unwrap();
 				}
-				crowd.wait(round * burst * readers);
+				crowd.wait(round);
 			}
 		});
-		room.group.finish().unwrap();
+		crowd.join();
+	}
+
+	/// Each burst is a group of its own, which a reader gets from its subscription.
+	fn subscribed(&self, timed: &mut Timed, burst: usize, threads: usize, readers: usize) {
+		let room = room();
+		let rounds = 256;
+		let crowd = Crowd::new(threads, readers, rounds, |_| {
+			let wanted = track::Subscription::default().with_max_age(Duration::from_secs(3600)).with_groups(1..);
+			let mut subscriber = room.track.subscribe(wanted);
+			move || {
+				let mut reader = block_on(subscriber.recv_group()).unwrap().unwrap();
+				for _ in 0..burst {
+					black_box(block_on(reader.read_frame()).unwrap().unwrap());
+				}
+			}
+		});
+		timed.add(rounds, || {
+			for round in 1..=rounds {
+				let mut group = room.track.append_group().unwrap();
+				for _ in 0..burst {
+					group.write_frame(Timestamp::ZERO, self.payload.clone()).unwrap();
+				}
+				group.finish().unwrap();
+				crowd.wait(round);
+			}
+		});
 		crowd.join();
 	}
 }
 
-/// Readers in threads.
+/// Threads that each take a burst for all of their readers, again and again.
 struct Crowd {
-	taken: Arc<AtomicUsize>,
-	target: Arc<AtomicUsize>,
+	done: Arc<AtomicUsize>,
 	threads: Vec<JoinHandle<()>>,
 }
 
 impl Crowd {
-	fn new(room: &Room, subscribed: bool, threads: usize, readers: usize) -> Self {
-		let taken = Arc::new(AtomicUsize::new(0));
-		let target = Arc::new(AtomicUsize::new(usize::MAX));
+	fn new<T: FnMut() + Send + 'static>(threads: usize, readers: usize, rounds: usize, make: impl Fn(usize) -> T) -> Self {
+		let done = Arc::new(AtomicUsize::new(0));
 		let writer = thread::current();
-		let share = |thread: usize| readers / threads + usize::from(thread < readers % threads);
-		let threads = (0..threads).map(|thread| {
-			let mine: Vec<_> = (0..share(thread)).map(|_| reader(room, subscribed)).collect();
-			let (taken, target, writer) = (taken.clone(), target.clone(), writer.clone());
+		let share = readers / threads + usize::from(readers % threads > 0);
+		let threads = (0..threads).map(|_| {
+			let mut mine: Vec<T> = (0..share).map(&make).collect();
+			let (done, writer) = (done.clone(), writer.clone());
 			thread::spawn(move || {
-				let reading = mine.into_iter().map(|(mut reader, _kept)| {
-					let (taken, target, writer) = (taken.clone(), target.clone(), writer.clone());
-					async move {
-						while let Ok(Some(frame)) = reader.read_frame().await {
-							black_box(frame);
-							if taken.fetch_add(1, Ordering::AcqRel) + 1 == target.load(Ordering::Acquire) {
-								writer.unpark();
-							}
-						}
-					}
-				});
-				futures::executor::block_on(futures::future::join_all(reading));
+				for _ in 0..rounds {
+					mine.iter_mut().for_each(|take| take());
+					done.fetch_add(1, Ordering::AcqRel);
+					writer.unpark();
+				}
 			})
 		});
-		let threads = threads.collect();
-		Self { taken, target, threads }
+		Self { threads: threads.collect(), done }
 	}
 
-	/// Waits until so many frames were taken in all.
-	fn wait(&self, frames: usize) {
-		self.target.store(frames, Ordering::Release);
-		while self.taken.load(Ordering::Acquire) < frames {
-			// In case the last frame was taken before the target was known.
-			thread::park_timeout(Duration::from_micros(50));
+	/// Waits until every thread has had so many bursts.
+	fn wait(&self, rounds: usize) {
+		while self.done.load(Ordering::Acquire) < rounds * self.threads.len() {
+			thread::park();
 		}
 	}
 
@@ -251,16 +275,6 @@ impl Crowd {
 			thread.join().unwrap();
 		}
 	}
-}
-
-/// A reader of the room's group, with the subscription that it came from.
-fn reader(room: &Room, subscribed: bool) -> (group::Consumer, Option<track::Subscriber>) {
-	if !subscribed {
-		return (room.group.consume(), None);
-	}
-	let mut subscriber = room.track.subscribe(None);
-	let reader = subscriber.recv_group().now_or_never().unwrap().unwrap().unwrap();
-	(reader, Some(subscriber))
 }
 
 fn main() {
