@@ -111,6 +111,23 @@ func TestAPeerThatGivesNoStreamIsStalledToo(t *testing.T) {
 	}, lite.Lite06)
 }
 
+// A new group every five seconds opens a stream, for which there is credit, and
+// has no byte to write: the first one has the connection's.
+func TestAStreamThatCanBeOpenedIsNoSignOfLife(t *testing.T) {
+	scripted(t, func(t *testing.T, v lite.Version) {
+		s, pub := viewer(t, Config{}, transport.PipeGrant{Windows: transport.Windows{Stream: 3000, Connection: 3000}})
+		s.run("open bidi a\n" + ` a write 02 | 14 00 03"cam" 05"video" c8 8001d4c0 00 00 00 00`) // max latency 120 s
+		p := pub.producer(t, 0)
+		group(t, p, 0, strings.Repeat("x", 5000))
+		s.run("accept uni g")
+		for i := range uint64(11) {
+			s.run("wait 5s\n alive")
+			group(t, p, 1+i, "key")
+		}
+		s.run("wait 15s\n close 0x5 too far behind")
+	}, lite.Lite06)
+}
+
 func TestWhatASlowViewerMissesIsCountedToTheByte(t *testing.T) {
 	scripted(t, func(t *testing.T, v lite.Version) {
 		s, pub := viewer(t, Config{}, window(1000))
