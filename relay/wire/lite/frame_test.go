@@ -120,7 +120,7 @@ func FuzzParseFrameHead(f *testing.F) {
 			return
 		}
 		again, err := h.Append(nil, v, previous)
-		if err != nil || len(again) > n {
+		if err != nil || len(again) > MaxFrameHead {
 			t.Fatalf("%x reads as %+v, which becomes %x, %v", b[:n], h, again, err)
 		}
 		if h2, _, err := ParseFrameHead(again, v, previous); err != nil || h2 != h {

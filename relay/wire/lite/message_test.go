@@ -74,12 +74,12 @@ const (
 )
 
 // split cuts a row into what is in front of its length, and its body.
-func (l layout) split(b []byte) (front, body []byte) {
+func (l layout) split(b []byte, form wire.Form) (front, body []byte) {
 	n := 0
 	if l == typeFirst {
-		_, n = wire.ParseVarint(b)
+		_, n = form.Parse(b)
 	}
-	_, length := wire.ParseVarint(b[n:])
+	_, length := form.Parse(b[n:])
 	return b[:n:n], b[n+length:]
 }
 
@@ -97,7 +97,7 @@ func checkRows(t *testing.T, rows []row, layout func(Version) layout, read readi
 			checkEncoding(t, r, b)
 			checkDecoding(t, r, b, read)
 			checkTruncation(t, r, b, read)
-			front, body := layout(r.v).split(b)
+			front, body := layout(r.v).split(b, r.v.Form())
 			checkBodyLength(t, r.v, front, body, read)
 			checkBombs(t, r.v, front, body, read)
 		})
@@ -193,8 +193,8 @@ func allocated() uint64 {
 func fuzzRows(f *testing.F, rows []row, layout func(Version) layout, decode func(typ uint64, body []byte, v Version) (message, error)) {
 	f.Helper()
 	for _, r := range rows {
-		front, body := layout(r.v).split(unhex(r.hex))
-		typ, _ := wire.ParseVarint(front)
+		front, body := layout(r.v).split(unhex(r.hex), r.v.Form())
+		typ, _ := r.v.Form().Parse(front)
 		f.Add(uint8(r.v), typ, body)
 	}
 	f.Fuzz(func(t *testing.T, version uint8, typ uint64, body []byte) {
@@ -207,8 +207,8 @@ func fuzzRows(f *testing.F, rows []row, layout func(Version) layout, decode func
 		if err != nil {
 			t.Fatalf("%s decodes to %+v, which does not encode: %v", v, m, err)
 		}
-		front, body := layout(v).split(b)
-		typ, _ = wire.ParseVarint(front)
+		front, body := layout(v).split(b, v.Form())
+		typ, _ = v.Form().Parse(front)
 		again, err := decode(typ, body, v)
 		if err != nil || !reflect.DeepEqual(again, m) {
 			t.Fatalf("%s: %+v became %+v, %v", v, m, again, err)
