@@ -73,8 +73,12 @@ test-e2e: cluster-build images bin/manifests ## Real pods on a real kubelet, as 
 	hack/interop-deps.sh
 	$(KUBE_GO) test $(KUBE_FLAGS) -tags e2e -count=1 -timeout 40m -v ./test/e2e/...
 
+.PHONY: soak
+soak: ## SOAKTIME (default 30m) of peers that come and go, under the race detector; then nothing may be left
+	SOAKTIME=$(or $(SOAKTIME),30m) CGO_ENABLED=0 go test -tags soak -trimpath -count=1 -timeout 0 -v ./test/soak
+
 .PHONY: fuzz
-fuzz: ## Every fuzz target for FUZZTIME (default 10s)
+fuzz: ## Every fuzz target for FUZZTIME each (default 10s); what is found stays in testdata/fuzz
 	hack/fuzz.sh $(or $(FUZZTIME),10s)
 
 .PHONY: bench
@@ -156,7 +160,7 @@ fmt: bin/gofumpt ## Format all Go files
 .PHONY: lint-fast
 lint-fast: bin/gofumpt bin/staticcheck ## vet, staticcheck and gofumpt
 	$(KUBE_GO) vet $(KUBE_FLAGS) ./...
-	$(KUBE_GO) vet $(KUBE_FLAGS) -tags kube,interop,e2e ./test/...
+	$(KUBE_GO) vet $(KUBE_FLAGS) -tags kube,interop,e2e,narrow,soak ./test/...
 	$(KUBE_GO) vet -C hack/cluster $(KUBE_FLAGS) . ./internal/... # not ./...: hyperkube is all of Kubernetes
 	CGO_ENABLED=0 GOFLAGS=-trimpath bin/staticcheck ./...
 	unformatted=$$(bin/gofumpt -l $$(git ls-files '*.go' | grep -v zz_generated)); \

@@ -74,6 +74,7 @@ var rules = map[string]rule{
 	"test/e2e":    {}, // tests alone, behind a build tag
 	"test/kube":   {}, // tests alone, behind a build tag
 	"test/narrow": {}, // tests alone, behind a build tag
+	"test/soak":   {}, // tests alone, behind a build tag
 }
 
 // neverUnder are imports that no package below a folder may have, directly or not.
