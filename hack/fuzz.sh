@@ -34,7 +34,7 @@ while read -r package target; do
 	if go test -trimpath -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package" </dev/null 2>&1 | tee "$log"; then continue; fi
 	# When the time is up amid a slow input, Go may call its own end a failure
 	# ("context deadline exceeded"), and has no input to show for it.
-	if grep -q 'context deadline exceeded' "$log" && ! grep -qE 'Failing input|panic:|fuzzing process' "$log"; then
+	if grep -qx '    context deadline exceeded' "$log" && ! grep -qE "Failing input|panic:|fuzzing process|FAIL: $target/" "$log"; then
 		echo "   (the time was up amid an input; nothing was found)"
 		continue
 	fi
