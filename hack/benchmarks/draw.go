@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"image/color"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -130,12 +130,16 @@ func (r *results) panels() (names []string, panels []panel) {
 	}
 }
 
-// ratios show two sets of benchmarks.
+// ratios show two sets of benchmarks: of reads the single ones and those of 32
+// frames, and of bursts the long ones.
 func (r *results) ratios() (names []string, panels []panel) {
 	var ratios []float64
 	for _, b := range r.Benchmarks {
+		if slices.ContainsFunc([]string{"batch4/", "batch8/", "batch128/", "burst_1/"}, func(part string) bool { return strings.Contains(b.Name, part) }) {
+			continue
+		}
 		names = append(names, b.Name)
 		ratios = append(ratios, b.Ours/b.Theirs)
 	}
-	return names, []panel{{fmt.Sprintf("%s: time of ours / theirs", r.Title), []series{{"", ratios}}}}
+	return names, []panel{{"time, ours / theirs", []series{{"", ratios}}}}
 }
