@@ -101,7 +101,7 @@ func (o options) table(ctx context.Context, t table) (ran int, _ error) {
 			continue
 		}
 		if ran == 0 {
-			fmt.Printf("\n%s (%s)\n%s\n", t.Title, t.Table, header)
+			fmt.Printf("\n%s (%s%s)\n%s\n", t.Title, t.Table, map[bool]string{true: ", smaller and shorter than the names say"}[o.short], header)
 		}
 		ran++
 		command := t.command(r, o)
