@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/transport"
 	"github.com/moqrelay/operator/relay/wire/lite"
 )
 
@@ -40,8 +41,8 @@ func lasting(t *testing.T) time.Duration {
 		text = "30m"
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < 30*time.Second {
-		t.Fatalf("SOAKTIME %q: want a duration of at least 30s, such as 30m", text)
+	if err != nil || d < 2*time.Minute {
+		t.Fatalf("SOAKTIME %q: want a duration of at least 2m, such as 30m", text)
 	}
 	return d
 }
@@ -132,6 +133,7 @@ func TestNothingIsLeftOfALongChurn(t *testing.T) {
 	wrong.report(t)
 	after := settled(t, main, before["go_goroutines"])
 	c.summary(t, after)
+	checkHeap(t, main, before)
 	if err := main.end(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -182,6 +184,24 @@ func settled(t *testing.T, r *relay, goroutines float64) series {
 	return last
 }
 
+// checkHeap compares what is live now with what was at the start. Resident memory
+// says nothing here: the race detector keeps its own for ever.
+func checkHeap(t *testing.T, r *relay, before series) {
+	const most = 16 << 20 // more than the start has; caches of the runtime and of libraries are below
+	if _, _, err := get("http://" + r.statusAt + "/debug/pprof/heap?gc=1"); err != nil {
+		t.Error(err)
+	}
+	after, err := r.metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, is := before["go_memstats_heap_alloc_bytes"], after["go_memstats_heap_alloc_bytes"]
+	t.Logf("live heap: %s at the start, %s at the end", mib(was), mib(is))
+	if is > was+most {
+		t.Errorf("%s of heap are live at the end, and %s were at the start", mib(is), mib(was))
+	}
+}
+
 // summary says what has happened, and that all of it has.
 func (c *churn) summary(t *testing.T, s series) {
 	for _, w := range ways {
@@ -191,7 +211,7 @@ func (c *churn) summary(t *testing.T, s series) {
 		if n.frames.Load() == 0 {
 			t.Errorf("nobody has got a frame over %v", w)
 		}
-		if n.datagrams.Load() == 0 && w.Version.HasDatagrams() {
+		if n.datagrams.Load() == 0 && w.Version.HasDatagrams() && w.Kind != transport.WebSocket { // WebSocket has none
 			t.Errorf("nobody has got a datagram over %v", w)
 		}
 		if n.fetched.Load() == 0 && w.Version.HasDatagrams() { // 05 and later answer FETCH
@@ -199,7 +219,7 @@ func (c *churn) summary(t *testing.T, s series) {
 		}
 	}
 	for name, n := range map[string]int64{
-		"publishers": c.published.Load(), "sessions that expired": c.expired.Load(), "stalled viewers that were let go": c.stalled.Load(),
+		"publishers": c.published.Load(), "sessions that expired": c.expired.Load(),
 		"processes killed": c.killed.Load(), "answers over HTTP": c.pages.Load(), "bad tokens refused": c.refused.Load(), "relays drained": c.drained.Load(),
 	} {
 		t.Logf("%s: %d", name, n)
@@ -208,8 +228,9 @@ func (c *churn) summary(t *testing.T, s series) {
 		}
 	}
 	t.Logf("viewers that were not sent because 80 were there: %d", c.skipped.Load())
+	t.Logf("stalled viewers that were let go: %d", c.stalled.Load())
 	t.Logf("peers that were too slow: %d", c.late.Load())
-	if opened := s.sum("moq_relay_sessions_opened_total"); float64(c.late.Load()) > opened/50 {
+	if opened := s.sum("moq_relay_sessions_opened_total"); float64(c.late.Load()) > opened/20 {
 		t.Errorf("%d peers were too slow, of %v: the machine has too much to do, or the relay hangs", c.late.Load(), opened)
 	}
 	for _, reason := range []string{"clean", "lost", "expired", "stalled"} {
