@@ -20,8 +20,9 @@ import (
 	wire "github.com/moqrelay/operator/relay/wire/lite"
 )
 
-// failsafe bounds waits that only a bug makes long.
-const failsafe = time.Minute
+// failsafe bounds waits that only a bug makes long. It is far more than any of them takes
+// on an idle machine: with the race detector, beside other work, a minute was not enough.
+const failsafe = 4 * time.Minute
 
 // running is a server on loopback that ends with the test.
 type running struct {

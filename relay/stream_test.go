@@ -120,14 +120,14 @@ func checkAll(ctx context.Context, o *model.Origin, path model.Path, groups int)
 }
 
 // The figures of one and two hops with a viewer that takes nothing: windows of
-// 1 and 4 MiB, one group of 64 MiB in frames of 64 KiB.
+// 1 and 4 MiB, one group of 32 MiB in frames of 64 KiB.
 func TestAParkedViewerHoldsOneWindowInItsRelayAndStopsThePublisher(t *testing.T) {
 	for _, c := range []struct {
 		kind    transport.Kind
 		version wire.Version
 	}{{transport.QUIC, wire.Lite06}, {transport.QUIC, wire.Lite05}, {transport.WebTransport, wire.Lite06}, {transport.WebSocket, wire.Lite05}} {
 		t.Run(fmt.Sprintf("%s %s", c.kind, c.version), func(t *testing.T) {
-			const frame, frames = 64 << 10, 1024
+			const frame, frames = 64 << 10, 512
 			a := newServer(t, nil)
 			b := model.NewOrigin(model.Config{}) // the second relay, a client of the first
 			link := joinOrigin(t, a.dial(t, c.kind, c.version), b, wire.RoleBoth)
