@@ -97,6 +97,9 @@ func newWebConn(connect connectStream, conn *quic.Conn, windows transport.Window
 func (c *webConn) watch() {
 	err := c.readCapsules()
 	if c.finish(err, nil) {
+		// The close capsule may have come without the stream's end, and the library ends
+		// the wait for a datagram with what ends reading, not with the connection.
+		c.connect.CancelRead(sessionGone)
 		_ = c.connect.Close()
 		c.closeCarrier()
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/quic-go/quic-go"
@@ -139,6 +140,40 @@ func TestAResetRightAfterAWriteIsSeen(t *testing.T) {
 		}
 		theirs.Reset(0)
 		s.Stop(0)
+	}
+}
+
+// A close capsule ends the wait for a datagram, whether the end of the stream comes with it or not.
+func TestACloseWithoutTheStreamsEndEndsTheWaitForADatagram(t *testing.T) {
+	s := newServer(t, nil)
+	conn := newWebClient(t, s)
+	tr := &http3.Transport{EnableDatagrams: true, AdditionalSettings: clientSettings()}
+	client := tr.NewRawClientConn(conn)
+	mux := newWebMux(conn, reorderingTime)
+	go mux.serve(client.HandleBidirectionalStream, client.HandleUnidirectionalStream)
+	u, err := url.Parse(s.url("/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := s.dial.request(t.Context(), client, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	str, err := client.OpenRequestStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := str.SendRequestHeader(request); err != nil {
+		t.Fatal(err)
+	}
+	server := s.accept(t)
+	if _, err := str.Write(capsule(0x2843, 0, 0, 0, 7)); err != nil { // and no FIN
+		t.Fatal(err)
+	}
+	<-server.Done()
+	_, err = server.ReceiveDatagram(t.Context())
+	if e, ok := errors.AsType[*transport.CloseError](err); !ok || e.Code != 7 || !e.Remote {
+		t.Errorf("ReceiveDatagram: %v, want the peer's close with code 7", err)
 	}
 }
 
