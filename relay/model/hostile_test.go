@@ -17,6 +17,7 @@ func TestAReaderThatWaitsGoesWithItsGroup(t *testing.T) {
 			filled(t, p, seq)
 			advance(time.Second)
 		}
+		synctest.Wait() // for the sweep of this very second
 		sub.track.mu.Lock()
 		waiting, held := len(sub.speaking), len(sub.track.groups)
 		sub.track.mu.Unlock()
