@@ -232,9 +232,11 @@ func (s *Server) announced(w http.ResponseWriter, r *http.Request) {
 	}
 	var text strings.Builder
 	for _, c := range changes {
-		if c.Kind != model.Ended && grant.MaySubscribe(c.Path) {
-			text.WriteString(string(c.Path.Strip(prefix)) + "\n")
+		name := string(c.Path.Strip(prefix))
+		if c.Kind == model.Ended || !grant.MaySubscribe(c.Path) || strings.ContainsAny(name, "\r\n") {
+			continue // a name with a line break would read as two
 		}
+		text.WriteString(name + "\n")
 	}
 	answer(w, http.StatusOK, text.String())
 }

@@ -269,7 +269,7 @@ func TestAFetchWhoseClientIsGoneLetsGoOfTheTrack(t *testing.T) {
 
 func TestAnnouncedListsWhatIsBelowAPrefix(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *desk) {
-		for _, path := range []model.Path{"room/b", "room/a/x", "room", "roommate", "other"} {
+		for _, path := range []model.Path{"room/b", "room/a/x", "room", "roommate", "other", "room/two\nlines"} {
 			d.server.origin.Announce(model.Route{Path: path, Source: nobody{}})
 		}
 		for target, body := range map[string]string{

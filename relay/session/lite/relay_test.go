@@ -93,7 +93,7 @@ func (b *bench) mustSee(o *model.Origin, path model.Path) {
 	b.t.Helper()
 	w := o.Watch(path, model.Peer{})
 	defer w.Close()
-	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
 	defer cancel()
 	for {
 		changes, err := w.Next(ctx)

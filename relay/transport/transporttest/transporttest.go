@@ -52,7 +52,7 @@ type Overhead struct {
 type NewPair func(t *testing.T, o Options) Pair
 
 // failsafe ends a test that hangs. It is no measure of anything.
-const failsafe = time.Minute
+const failsafe = 4 * time.Minute
 
 // Run runs the whole suite against one transport.
 func Run(t *testing.T, newPair NewPair) {
