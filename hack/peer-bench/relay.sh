@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Builds the public Rust relay from the crates registry, without what no measurement
-# uses: iroh, mDNS, Unix sockets. 0.17.8 is the newest whose lock file names only
-# packages that the registry of this project's machines serves (0.17.9 and 0.17.10
-# want webpki-roots 1.0.11). The load generator moq-bench is not published there.
+# uses: iroh, mDNS, Unix sockets. 0.17.8 is the newest that its lock file let us
+# build. The load generator moq-bench is not published there.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if ! command -v cargo >/dev/null; then
