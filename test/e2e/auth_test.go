@@ -69,16 +69,22 @@ func TestARelayLetsInWhoHasATokenOfAKeyInItsSecretAndNobodyElse(t *testing.T) {
 	startLoad(t, "clock", web+"/room/1?jwt="+publish, "--transport", "websocket", "--rate", "5")
 	viewer := startLoad(t, "sub", web+"/room/1?jwt="+watch, "--transport", "websocket", "--broadcast", "clock", "--track", "seconds", "--print", "--frames", "3")
 	viewer.endsWell()
-	for what, want := range map[string]int{
-		"/announced/room/1?jwt=" + publish:              http.StatusForbidden, // it may not watch
-		"/announced/room/2?jwt=" + watch:                http.StatusForbidden,
-		"/announced/room/1":                             http.StatusForbidden, // what is public is elsewhere
-		"/announced/demo":                               http.StatusOK,
-		"/announced/room/1?jwt=" + watch[:len(watch)-9]: http.StatusUnauthorized,
+	for what, want := range map[string]struct {
+		code int
+		body string
+	}{
+		"/announced/room/1?jwt=" + watch:                {http.StatusOK, "clock\n"},
+		"/announced/room/1?jwt=" + publish:              {http.StatusOK, ""}, // it may not watch, and so sees nothing
+		"/announced/room/2?jwt=" + watch:                {http.StatusOK, ""},
+		"/announced/room/1":                             {http.StatusOK, ""}, // what is public is elsewhere
+		"/announced/demo":                               {http.StatusOK, ""},
+		"/fetch/room/1/clock/seconds":                   {http.StatusForbidden, "not"},
+		"/announced/room/1?jwt=" + watch[:len(watch)-9]: {http.StatusUnauthorized, "token"},
 	} {
-		if code, body, err := answer(t.Context(), web+what); err != nil || code != want {
+		code, body, err := answer(t.Context(), web+what)
+		if err != nil || code != want.code || !strings.Contains(body, want.body) || want.body == "" && body != "" {
 			path, _, _ := strings.Cut(what, "?")
-			t.Errorf("%s with %d bytes of query: %d %q, %v; want %d", path, len(what)-len(path), code, body, err, want)
+			t.Errorf("%s with %d bytes of query: %d %q, %v; want %d %q", path, len(what)-len(path), code, body, err, want.code, want.body)
 		}
 	}
 	if log := s.kubectl("logs", "deployment/members"); strings.Contains(log, publish) || strings.Contains(log, watch) {
