@@ -40,6 +40,9 @@ type Overhead struct {
 	StreamBytes int64
 	// ConnectionBytes is at most how many bytes of the connection's window are taken by control streams.
 	ConnectionBytes int64
+	// LateBytes is at most how many bytes a Write has taken that get their credit
+	// later: a stream that is written to next may get it instead.
+	LateBytes int64
 	// Streams is exactly how many of the bidirectional streams that the server
 	// grants the client's transport keeps open.
 	Streams int64
