@@ -205,6 +205,7 @@ func (t *track) renew() {
 	t.dropAll()
 	o := t.origin
 	o.mu.Lock()
+	o.renumberLocked(t.route)
 	s := o.shelves[t.key]
 	delete(o.shelves, t.key)
 	o.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-var epoch1, epoch2 = [16]byte{1}, [16]byte{2}
+// Epochs from before 1971; the third is from after the year 2100.
+var epoch1, epoch2, highest = [16]byte{0, 1}, [16]byte{0, 2}, [16]byte{5}
 
 // wantInfo waits for the answer to a subscription.
 func wantInfo(t *testing.T, sub *Subscription, want error) {
@@ -471,6 +472,7 @@ func TestWhatAnotherPublisherReplacesEnds(t *testing.T) {
 	direct := func(hop uint64) Route { return Route{Path: "room", Hops: []uint64{hop}} }
 	relayed := func(hop uint64) Route { return Route{Path: "room", Hops: []uint64{hop, 50}} }
 	known := func(r Route) Route { r.HopIdentity = true; return r }
+	dear := func(r Route) Route { r.Warm = 9; return r }
 	named := func(r Route, e [16]byte) Route { r.Epoch = e; return r }
 	for _, c := range []struct {
 		name       string
@@ -478,10 +480,12 @@ func TestWhatAnotherPublisherReplacesEnds(t *testing.T) {
 		ends       bool
 	}{
 		{"a new session at the same path", direct(0), direct(0), true}, // the older one may be dead and not know it
-		{"another known publisher", known(relayed(1)), known(relayed(2)), true},
+		{"another known publisher", dear(known(relayed(1))), known(relayed(2)), true},
 		{"the same known publisher", known(relayed(1)), known(relayed(1)), false},
 		{"who can tell", relayed(1), relayed(2), false},
 		{"a higher epoch", named(relayed(1), epoch1), named(relayed(1), epoch2), true},
+		{"a newer publisher elsewhere", direct(1), named(relayed(2), highest), true},
+		{"an older publisher elsewhere", direct(1), named(relayed(2), epoch1), false},
 		{"a lower epoch", named(relayed(1), epoch2), named(relayed(1), epoch1), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -76,14 +76,15 @@ type Origin struct {
 	pacing sync.Mutex
 	cap    int64 // guarded by pacing
 
-	mu       sync.Mutex // the rest; before shelf.mu and track.mu
-	routes   map[Path]map[*Announcement]struct{}
-	contents map[content]int // routes that carry it
-	tracks   map[trackKey]*track
-	parked   map[*track]*time.Timer // requests whose source is gone and may return
-	shelves  map[trackKey]*shelf
-	watchers map[*Watcher]struct{}
-	recency  uint64 // of the last announcement
+	mu        sync.Mutex // the rest; before shelf.mu and track.mu
+	routes    map[Path]map[*Announcement]struct{}
+	contents  map[content]int // routes that carry it
+	tracks    map[trackKey]*track
+	parked    map[*track]*time.Timer // requests whose source is gone and may return
+	shelves   map[trackKey]*shelf
+	watchers  map[*Watcher]struct{}
+	recency   uint64  // of the last announcement
+	lastEpoch instant // of the last epoch that was assigned
 }
 
 // NewOrigin returns an origin without routes.

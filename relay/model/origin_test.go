@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -66,6 +67,37 @@ func FuzzParsePath(f *testing.F) {
 	})
 }
 
+// via is the chain of a route that came from another relay.
+func via(hops ...uint64) []uint64 { return append(hops, 1000) }
+
+// Of parents that cost the same each gets its share of the paths, and of two relays
+// with the same two parents each decides alike.
+func TestPathsAreSpreadOverParentsThatCostTheSame(t *testing.T) {
+	const parents, paths = 4, 4000
+	var served [parents]int
+	for i := range paths {
+		path := Path(strconv.Itoa(i))
+		var best *Announcement
+		for j := range uint64(parents) {
+			hops := []uint64{7, 100 + j}
+			a := &Announcement{route: &Route{Path: path, Hops: hops}, hash: pathHash(path, hops...), recency: j}
+			if best == nil || better(a, best) {
+				best = a
+			}
+		}
+		served[best.route.Hops[1]-100]++
+	}
+	for j, n := range served {
+		if n < 900 || n > 1100 {
+			t.Errorf("parent %d serves %d paths of %d, want about 1,000: %v", j, n, paths, served)
+		}
+	}
+	// Relays of other builds compute the same.
+	if got := pathHash("room/a", 7, 1<<53-1); got != 0xe0256767c180f256 {
+		t.Errorf("the hash is %#x, want 0xe0256767c180f256", got)
+	}
+}
+
 func TestTheBestUsableRouteIsServed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -74,11 +106,14 @@ func TestTheBestUsableRouteIsServed(t *testing.T) {
 		path   Path
 		want   int // index of the route; -1 = unroutable
 	}{
-		{"lowest warm cost", []Route{{Path: "a", Warm: 2}, {Path: "a", Warm: 1}}, Peer{}, "a", 1},
-		{"then cold cost", []Route{{Path: "a", Cold: 1}, {Path: "a", Cold: 2}}, Peer{}, "a", 0},
-		{"then the shorter chain", []Route{{Path: "a", Hops: []uint64{7}}, {Path: "a", Hops: []uint64{7, 8}}}, Peer{}, "a", 0},
-		{"then the newest", []Route{{Path: "a"}, {Path: "a"}}, Peer{}, "a", 1},
-		{"known hops before unknown ones", []Route{{Path: "a", Hops: []uint64{7, 8}}, {Path: "a", Hops: []uint64{0}}}, Peer{}, "a", 0},
+		{"the newest publisher, whatever it costs", []Route{{Path: "a"}, {Path: "a", Warm: 9}}, Peer{}, "a", 1},
+		{"the higher epoch, whatever it costs", []Route{{Path: "a", Hops: via(7), Epoch: epoch2, Warm: 9}, {Path: "a", Hops: via(7), Epoch: epoch1}}, Peer{}, "a", 0},
+		{"an epoch before none", []Route{{Path: "a", Hops: via(7), Epoch: epoch1, Warm: 9}, {Path: "a", Hops: via(7)}}, Peer{}, "a", 0},
+		{"then known hops before unknown ones", []Route{{Path: "a", Hops: via(7), Warm: 9}, {Path: "a", Hops: via(0)}}, Peer{}, "a", 0},
+		{"then the lowest warm cost", []Route{{Path: "a", Hops: via(7), Warm: 2}, {Path: "a", Hops: via(7), Warm: 1, Cold: 9}}, Peer{}, "a", 1},
+		{"then cold cost", []Route{{Path: "a", Hops: via(7), Cold: 1}, {Path: "a", Hops: via(7), Cold: 2}}, Peer{}, "a", 0},
+		{"then the shorter chain", []Route{{Path: "a", Hops: via(7)}, {Path: "a", Hops: via(7, 8)}}, Peer{}, "a", 0},
+		{"then the newest", []Route{{Path: "a", Hops: via(7)}, {Path: "a", Hops: via(7)}}, Peer{}, "a", 1},
 		{"the most specific path", []Route{{Path: "a/b", Warm: 9}, {Path: "a"}}, Peer{}, "a/b/c", 0},
 		{"not through the peer", []Route{{Path: "a", Hops: []uint64{7}}, {Path: "a", Hops: []uint64{8}, Warm: 9}}, Peer{ID: 7}, "a", 1},
 		{"zero is nobody", []Route{{Path: "a", Hops: []uint64{0}}}, Peer{ID: 0}, "a", 0},
@@ -143,11 +178,11 @@ func TestAWatcherTellsTheSetThenTheChanges(t *testing.T) {
 		all, peer := o.Watch("room", Peer{}), o.Watch("room", Peer{ID: 1})
 		wantChanges(t, all, "+room/a[1]")
 		wantChanges(t, peer) // the present set is empty, and told at once
-		b := o.Announce(Route{Path: "room/a", Hops: []uint64{2}, Source: source, Warm: 5})
+		b := o.Announce(Route{Path: "room/a", Hops: []uint64{2, 5}, Source: source, Warm: 5})
 		wantChanges(t, all) // a worse route changes nothing
-		wantChanges(t, peer, "+room/a[2]")
+		wantChanges(t, peer, "+room/a[2 5]")
 		a.Update([]uint64{1, 3}, 9, 9)
-		wantChanges(t, all, "~room/a[2]")
+		wantChanges(t, all, "~room/a[2 5]")
 		b.Withdraw()
 		b.Withdraw()
 		wantChanges(t, all, "~room/a[1 3]")

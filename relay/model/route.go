@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"slices"
 	"time"
 )
@@ -18,7 +17,9 @@ type Route struct {
 	Warm, Cold uint64
 	// Epoch names the content, where the protocol has such names (moq-lite-07): routes
 	// of an equal epoch carry the same groups, and a higher one replaces a lower one.
-	// Zero: none.
+	// Zero: none. A route that is announced without one and comes straight from its
+	// publisher, with at most one hop, is given one: a UUIDv7 of the time when its
+	// content was first announced here.
 	Epoch [16]byte
 	// HopIdentity is true where the protocol lets routes with an equal, non-zero first
 	// hop carry the same groups (moq-lite-05).
@@ -59,19 +60,43 @@ func (c content) proven() bool { return c.route == nil }
 type Announcement struct {
 	origin *Origin
 	// guarded by origin.mu
-	route   Route
-	content content
-	recency uint64
-	over    bool          // withdrawn, or given up
-	gone    chan struct{} // not nil: the route is lost and its path lingers; closed when it is over
-	linger  *time.Timer   // ends that
+	route    *Route // not changed once others have seen it, but replaced
+	content  content
+	hash     uint64 // of path and chain
+	recency  uint64
+	assigned bool          // the epoch was given to it here, or is to be
+	over     bool          // withdrawn, or given up
+	gone     chan struct{} // not nil: the route is lost and its path lingers; closed when it is over
+	linger   *time.Timer   // ends that
 }
 
-// identify returns the content of the route.
+// readLocked takes what the route says now over: given is the epoch that it came with.
+func (o *Origin) readLocked(a *Announcement, route Route) {
+	if a.assigned {
+		route.Epoch = [16]byte{}
+	}
+	before, epoch := a.content, [16]byte{}
+	if a.route != nil {
+		epoch = a.route.Epoch
+	}
+	o.recency++
+	a.route, a.recency, a.hash = &route, o.recency, pathHash(route.Path, route.Hops...)
+	kept := a.assigned
+	a.assigned = route.Epoch == [16]byte{} && a.direct()
+	a.content = a.identify()
+	if kept && a.assigned && a.content == before {
+		a.route.Epoch = epoch
+	} else {
+		o.assignLocked(a)
+	}
+}
+
+// identify returns the content of the route. An epoch that was assigned here proves
+// nothing here: a publisher whose protocol has none is not spliced.
 func (a *Announcement) identify() content {
-	r := &a.route
+	r := a.route
 	switch {
-	case r.Epoch != [16]byte{}:
+	case r.Epoch != [16]byte{} && !a.assigned:
 		return content{epoch: r.Epoch}
 	case r.HopIdentity && len(r.Hops) > 0 && r.Hops[0] != 0:
 		return content{hop: r.Hops[0]}
@@ -88,9 +113,8 @@ func (a *Announcement) lost() bool { return a.gone != nil }
 func (o *Origin) Announce(route Route) *Announcement {
 	var then aftermath
 	o.mu.Lock()
-	o.recency++
-	a := &Announcement{origin: o, route: route, recency: o.recency}
-	a.content = a.identify()
+	a := &Announcement{origin: o}
+	o.readLocked(a, route)
 	at := o.routes[route.Path]
 	if at == nil {
 		at = make(map[*Announcement]struct{})
@@ -119,11 +143,9 @@ func (a *Announcement) Update(hops []uint64, warm, cold uint64) {
 	var then aftermath
 	o.mu.Lock()
 	if !a.over && !a.lost() {
-		o.recency++
-		a.recency = o.recency
-		a.route.Hops, a.route.Warm, a.route.Cold = hops, warm, cold
-		before := a.content
-		a.content = a.identify()
+		before, route := a.content, *a.route
+		route.Hops, route.Warm, route.Cold = hops, warm, cold
+		o.readLocked(a, route)
 		o.contents[a.content]++
 		o.releaseLocked(before, &then)
 		o.unparkLocked(a, &then)
@@ -225,11 +247,15 @@ func (o *Origin) supersedeLocked(a *Announcement, then *aftermath) {
 		if b.lost() || b.route.Path != a.route.Path || b.route.Source == a.route.Source || b.content == a.content {
 			continue // a source itself ends what it serves no more
 		}
-		if a.content.proven() && b.content.proven() || a.direct() && b.direct() {
+		if a.content.proven() && b.content.proven() || a.named() && b.named() {
 			o.moveLocked(t, a, then)
 		}
 	}
 }
+
+// named reports whether the route has an epoch. Two contents have never the same:
+// not even those that were given theirs here.
+func (a *Announcement) named() bool { return a.route.Epoch != [16]byte{} }
 
 // direct reports whether the route came from the publisher itself.
 func (a *Announcement) direct() bool { return len(a.route.Hops) <= 1 }
@@ -259,7 +285,7 @@ func (x *aftermath) run() {
 
 // usableLocked reports whether the route may be shown to, and served for, a peer.
 func (o *Origin) usableLocked(a *Announcement, peer Peer) bool {
-	r := &a.route
+	r := a.route
 	if peer.Source != nil && r.Source == peer.Source {
 		return false
 	}
@@ -296,27 +322,6 @@ func (o *Origin) coveringLocked(path Path, peer Peer) *Announcement {
 	return lost
 }
 
-// better ranks routes: the higher epoch, without unknown hops, warm cost, cold
-// cost, length, recency.
-func better(a, b *Announcement) bool {
-	x, y := &a.route, &b.route
-	if order := bytes.Compare(x.Epoch[:], y.Epoch[:]); order != 0 {
-		return order > 0
-	}
-	if xu, yu := slices.Contains(x.Hops, 0), slices.Contains(y.Hops, 0); xu != yu {
-		return yu
-	}
-	switch {
-	case x.Warm != y.Warm:
-		return x.Warm < y.Warm
-	case x.Cold != y.Cold:
-		return x.Cold < y.Cold
-	case len(x.Hops) != len(y.Hops):
-		return len(x.Hops) < len(y.Hops)
-	}
-	return a.recency > b.recency
-}
-
 // Routes returns every route that is announced now, in the order of paths, for a
 // person to look at. Those that are lost are left out.
 func (o *Origin) Routes() []Route {
@@ -326,7 +331,7 @@ func (o *Origin) Routes() []Route {
 	for _, path := range sortedKeys(o.routes) {
 		for a := range o.routes[path] {
 			if !a.lost() {
-				out = append(out, a.route)
+				out = append(out, *a.route)
 			}
 		}
 	}

@@ -118,7 +118,7 @@ func (w *Watcher) lookLocked(path Path) (Change, bool) {
 		return Change{}, false
 	}
 	w.shown[path] = shownRoute{route: best, recency: best.recency}
-	c := Change{Path: path, Kind: Updated, Route: best.route}
+	c := Change{Path: path, Kind: Updated, Route: *best.route}
 	if !known {
 		c.Kind = Started
 	}

@@ -542,7 +542,8 @@ func TestAnotherPublisherIsEndAndStartOn03And04AndAnUpdateAfter(t *testing.T) {
 			lite.Lite05: `a want 02 0a 01 | 07 01 03"cam" 01 03`,
 			lite.Lite06: `a want 02 0a 01 | 00 08 03"cam" 01 03 01 02`,
 		}[v])
-		better := s.origin.Announce(model.Route{Path: "cam", Hops: []uint64{4}, Source: &local{}})
+		newer := [16]byte{0xff} // it stays the newer one when it comes by a relay
+		better := s.origin.Announce(model.Route{Path: "cam", Hops: []uint64{4}, Source: &local{}, Epoch: newer})
 		s.run(map[lite.Version]string{
 			lite.Lite03: `a want 06 00 03"cam" 00 | 06 01 03"cam" 02`,
 			lite.Lite04: `a want 06 00 03"cam" 00 | 08 01 03"cam" 02 04 0a`,

@@ -192,17 +192,17 @@ func TestAPeerOf07SeesHiddenPathsAndInstancesAsItAsksForThem(t *testing.T) {
 	in07(t, func(t *testing.T, s *script) {
 		l := &local{info: model.Info{Timescale: 1000}}
 		first := s.origin.Announce(model.Route{Path: "room/cam", Hops: []uint64{3}, Warm: 1, Source: l, Epoch: epochOf(t, epoch1)})
-		s.origin.Announce(model.Route{Path: "room/.stats/x", Hops: []uint64{3}, Warm: 1, Source: l})
+		s.origin.Announce(model.Route{Path: "room/.stats/x", Hops: []uint64{3, 4}, Warm: 1, Source: l})
 		s.run(`
 			open bidi a
 			a write 01 | 02 00 00
 			a want 02 0a 01 | 00 1c 00 00 03"cam" ` + epoch1 + ` 00 01 03 00 01
 			open bidi b
 			b write 01 | 08 06".stats" 00     # what is hidden below the prefix counts, not the prefix
-			b want 02 0a 01 | 00 0a 00 00 01"x" 00 00 01 03 00 01
+			b want 02 0a 01 | 00 0b 00 00 01"x" 00 00 02 03 04 00 01
 			open bidi c
 			c write 01 | 02 00 01
-			c want 02 0a 02 | 00 11 00 00 08".stats/x" 00 00 01 03 00 01 | 00 1c 00 00 03"cam" ` + epoch1 + ` 00 01 03 00 01
+			c want 02 0a 02 | 00 12 00 00 08".stats/x" 00 00 02 03 04 00 01 | 00 1c 00 00 03"cam" ` + epoch1 + ` 00 01 03 00 01
 		`)
 		s.origin.Announce(model.Route{Path: "room/cam", Hops: []uint64{4}, Warm: 2, Source: &local{}, Epoch: epochOf(t, epoch2)})
 		first.Withdraw()
