@@ -26,6 +26,8 @@ type Config struct {
 	Limits Limits
 	// Auth says who may publish and watch.
 	Auth Auth
+	// Cluster says which other relays this one is joined to.
+	Cluster Cluster
 	// Drain says how the relay leaves.
 	Drain Drain
 	// Log says what is written to stderr.
@@ -254,6 +256,9 @@ type LiveConfig struct {
 	Limits Limits
 	// Auth has the public rules, for sessions that begin from now on.
 	Auth LiveAuth
+	// Upstreams are the relays elsewhere that are dialled from now on, but for those
+	// of the file of upstreams.
+	Upstreams []Upstream
 	// GoawaySpreadSeconds is the spread of a drain that begins from now on.
 	GoawaySpreadSeconds int
 	// Log is the level and form of lines from now on.
@@ -268,6 +273,7 @@ func (c Config) Live() LiveConfig {
 		Cache:               c.Cache,
 		Limits:              c.Limits,
 		Auth:                c.Auth.live(),
+		Upstreams:           c.Cluster.Upstreams,
 		GoawaySpreadSeconds: *c.Drain.GoawaySpreadSeconds,
 		Log:                 c.Log,
 	}

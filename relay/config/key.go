@@ -77,8 +77,11 @@ func (k Key) Value(c Config) string { return k.at(&c).String() }
 // separates by commas.
 func (k Key) IsList() bool {
 	var c Config
-	_, ok := k.at(&c).(*list)
-	return ok
+	switch k.at(&c).(type) {
+	case *list, *upstreams:
+		return true
+	}
+	return false
 }
 
 // Keys returns every key in the order of the documentation.
@@ -108,7 +111,7 @@ var states = []State{Enabled, Disabled}
 
 // keys is the whole vocabulary. Ranges that one value alone decides are here;
 // those that join two keys are in Validate.
-var keys = slices.Concat(keysBeforeAuth, authKeys, keysAfterAuth)
+var keys = slices.Concat(keysBeforeAuth, authKeys, clusterKeys, keysAfterAuth)
 
 var keysBeforeAuth = []Key{
 	{"listen", ClassRestart, "client port, UDP and TCP, as HOST:PORT; port 0 picks a free one", func(c *Config) value { return &address{to: &c.Listen} }},

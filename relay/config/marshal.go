@@ -67,6 +67,8 @@ func yamlText(v value, fallback string) (text string, set bool) {
 			items[i] = strconv.QuoteToASCII(item)
 		}
 		return "[" + strings.Join(items, ", ") + "]", len(items) > 0 || fallback != ""
+	case *upstreams:
+		return v.yaml(), len(*v.to) > 0
 	default:
 		return v.String(), v.String() != ""
 	}

@@ -101,25 +101,28 @@ func (p *parser) entry(prefix string, name, n *yaml.Node) {
 
 // leaf reads the value of a key.
 func (p *parser) leaf(k Key, n *yaml.Node) {
-	var text string
-	var items []string
-	var wrong string
-	if k.IsList() {
-		items, wrong = listOf(n)
-	} else {
-		text, wrong = k.scalarOf(n)
-	}
+	apply, wrong := k.read(n)
 	if wrong != "" {
 		p.fault(n, k.Name, wrong+"; accepted: "+k.Range())
 		return
 	}
-	p.settings = append(p.settings, setting{k, p.at(n), func(v value) error {
-		if l, ok := v.(*list); ok {
-			*l.to = items
-			return nil
-		}
-		return v.Set(text)
-	}})
+	p.settings = append(p.settings, setting{k, p.at(n), apply})
+}
+
+// read returns what puts the value into its place.
+func (k Key) read(n *yaml.Node) (apply func(v value) error, wrong string) {
+	var c Config
+	switch k.at(&c).(type) {
+	case *list:
+		items, wrong := listOf(n)
+		return func(v value) error { *v.(*list).to = items; return nil }, wrong
+	case *upstreams:
+		items, wrong := upstreamsOf(n)
+		return func(v value) error { *v.(*upstreams).to = items; return nil }, wrong
+	default:
+		text, wrong := k.scalarOf(n)
+		return func(v value) error { return v.Set(text) }, wrong
+	}
 }
 
 // scalarOf returns the text of a value that is no list, as it is written in the file.

@@ -77,7 +77,7 @@ type rule struct {
 // second complaint about the same mistake helps nobody.
 func (c Config) conflicts(bad map[string]bool) Faults {
 	var faults Faults
-	for _, r := range slices.Concat(rules, authRules) {
+	for _, r := range slices.Concat(rules, authRules, clusterRules) {
 		if anyOf(bad, r.keys) {
 			continue
 		}
