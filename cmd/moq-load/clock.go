@@ -16,6 +16,7 @@ type clockCommand struct {
 	*program
 	common
 	content load.Clock
+	steady
 }
 
 func (p *program) newClock() *cobra.Command {
@@ -31,6 +32,7 @@ shows it with the latency.`,
 	}
 	flags := cmd.Flags()
 	c.register(flags, "clock", "seconds")
+	c.registerSteady(flags)
 	flags.IntVar(&c.content.Rate, "rate", 1, "frames in each second")
 	flags.IntVar(&c.content.Ticks, "ticks", 0, "end after so many frames; 0: never")
 	return cmd
@@ -44,6 +46,7 @@ func (c *clockCommand) run(ctx context.Context, urls []string) error {
 	if err != nil {
 		return err
 	}
+	c.target.Epochs = c.epoch != load.Epoch{}
 	targets, err := c.parse(urls)
 	if err != nil {
 		return err
@@ -51,7 +54,7 @@ func (c *clockCommand) run(ctx context.Context, urls []string) error {
 	progress := &load.Progress{Out: c.stderr, Quiet: c.quiet}
 	err = load.Publish(ctx, load.PublishOptions{
 		Targets: targets, Broadcast: c.broadcast, Track: c.track, Content: &c.content,
-		MaxLatency: 10 * time.Second, Linger: 5 * time.Second, Progress: progress, Log: c.log(c.stderr),
+		MaxLatency: 10 * time.Second, Linger: 5 * time.Second, Epoch: c.epoch, Reconnect: c.reconnect, Progress: progress, Log: c.log(c.stderr),
 	})
 	if err != nil {
 		return failed(err)

@@ -21,6 +21,7 @@ type subCommand struct {
 	lossy      bool
 	print      bool
 	hashes     bool
+	reconnect  bool
 }
 
 func (p *program) newSub() *cobra.Command {
@@ -32,7 +33,19 @@ func (p *program) newSub() *cobra.Command {
 
 The exit code is 1 when a frame is wrong, when a group is missing or was cut short,
 or when the track ends too early. With --print the track is text, such as that of
-"moq-load clock", and is shown instead.`,
+"moq-load clock", and is shown instead.
+
+The last line, whatever the exit code, is for programs, its figures in this order:
+
+  summary frames=N bytes=N groups=N cut=N missing=N gaps=N longest_gap=N corrupt=N
+    resets=N reconnects=N moves=N longest_stall_ms=N stall_group=N first=N last=N ended=BOOL
+
+groups are whole ones, each counted once; gaps are runs of missing groups, longest_gap
+has the groups of the longest. resets are subscriptions that ended before their time,
+reconnects sessions that were lost, moves sessions left because of a GOAWAY; without
+--reconnect the first of them ends the view. The longest stall is the longest time
+without a new frame, which ended with one of stall_group. first is the group of the
+first frame, last the highest that began.`,
 		Args: urlCount(1, 1),
 		RunE: func(cmd *cobra.Command, urls []string) error { return c.run(cmd.Context(), urls) },
 	}
@@ -43,6 +56,7 @@ or when the track ends too early. With --print the track is text, such as that o
 	flags.DurationVar(&c.maxLatency, "max-latency", 30*time.Second, "how stale a group that is not the latest may be before it is skipped")
 	flags.BoolVar(&c.lossy, "lossy", false, "accept that groups are skipped or cut short, as live players do")
 	flags.BoolVar(&c.print, "print", false, "show each frame as text with its latency, and check nothing")
+	flags.BoolVar(&c.reconnect, "reconnect", false, "ask again for a subscription that is reset, connect again when the session is lost, and follow a relay's GOAWAY; group numbers must go on")
 	flags.BoolVar(&c.hashes, "hashes", false, `print "frame GROUP FRAME SIZE SHA256" for each frame`)
 	return cmd
 }
@@ -67,7 +81,7 @@ func (c *subCommand) run(ctx context.Context, urls []string) error {
 	o := load.ViewOptions{
 		Target: targets[0], Broadcast: c.broadcast, Track: c.track, MaxLatency: c.maxLatency,
 		Frames: c.frames, Duration: c.duration, Lossy: c.lossy || c.print,
-		Progress: progress, Log: c.log(c.stderr),
+		Reconnect: c.reconnect, Progress: progress, Log: c.log(c.stderr),
 	}
 	if c.print {
 		o.Print = c.stdout
@@ -76,10 +90,7 @@ func (c *subCommand) run(ctx context.Context, urls []string) error {
 		o.OnFrame = c.printHash
 	}
 	report, err := load.View(ctx, o)
-	if err != nil {
-		return failed(err)
-	}
-	fmt.Fprintf(c.stdout, "watched %s; %d whole groups, %d cut short, %d missing\n",
-		progress.Summary(), report.Groups, report.Cut, report.Missing)
-	return nil
+	fmt.Fprintf(c.stdout, "watched %s; %d whole groups, %d cut short, %d missing\n%s\n",
+		progress.Summary(), report.Groups, report.Cut, report.Missing, report.Line())
+	return failed(err)
 }

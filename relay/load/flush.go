@@ -14,11 +14,34 @@ import (
 // then: closing a connection drops what is on its way.
 type flushConn struct {
 	transport.Conn
-	subscribed func() // is told of each subscription that runs; nil: nobody is
 
-	mu      sync.Mutex
-	sent    []transport.SendStream // groups that were sent whole; guarded by mu
-	watched []*watchedStream       // Subscribe streams of the relay; guarded by mu
+	mu         sync.Mutex             // guards what follows
+	subscribed func()                 // is told of each subscription that runs; nil: nobody is
+	running    bool                   // one does
+	sent       []transport.SendStream // groups that were sent whole
+	watched    []*watchedStream       // Subscribe streams of the relay
+}
+
+// onSubscribe has f called for each subscription that runs, and at once where one does.
+func (c *flushConn) onSubscribe(f func()) {
+	c.mu.Lock()
+	c.subscribed = f
+	running := c.running
+	c.mu.Unlock()
+	if running {
+		f()
+	}
+}
+
+// runs notes that a subscription runs.
+func (c *flushConn) runs() {
+	c.mu.Lock()
+	c.running = true
+	f := c.subscribed
+	c.mu.Unlock()
+	if f != nil {
+		f()
+	}
 }
 
 // OpenSendStream implements transport.Conn.
@@ -112,8 +135,8 @@ const (
 
 // Read implements transport.ReceiveStream.
 func (s *watchedStream) Read(p []byte) (int, error) {
-	if s.kind == kindSubscribed && s.conn.subscribed != nil {
-		s.conn.subscribed() // the session waits for what comes after SUBSCRIBE: it has done what that asks
+	if s.kind == kindSubscribed {
+		s.conn.runs() // the session waits for what comes after SUBSCRIBE: it has done what that asks
 	}
 	n, err := s.Stream.Read(p)
 	if s.kind == kindUnknown || s.kind == kindSubscribe {

@@ -24,6 +24,9 @@ type TargetText struct {
 	CertificateHashes []string
 	// Insecure is as Target.Insecure.
 	Insecure bool
+	// Epochs offers the version that has them before all others, where Version
+	// names none.
+	Epochs bool
 }
 
 // Parse returns the target. An error names the flag that is wrong and what it may be.
@@ -41,6 +44,9 @@ func (t TargetText) Parse() (Target, error) {
 			return Target{}, fmt.Errorf("--version %q: moq-lite-03 to moq-lite-06, moq-lite-06-wip and moq-lite-07-wip are spoken", token)
 		}
 		target.Versions = append(target.Versions, v)
+	}
+	if t.Epochs && len(target.Versions) == 0 {
+		target.Versions = append([]lite.Version{lite.Lite07wip}, lite.Released()...)
 	}
 	for name := range list(t.Draft) {
 		d, err := qmux.ParseDraft(name)

@@ -41,6 +41,12 @@ type PublishOptions struct {
 	OnFrame func(p Place, payload []byte)
 	// Log gets what the sessions have to say; nil discards it.
 	Log *slog.Logger
+	// Epoch names the content for relays that speak moq-lite-07-wip: publishers of
+	// the same epoch send the same groups. Zero: none.
+	Epoch Epoch
+	// Reconnect makes a session that is lost begin again, and follows a relay's
+	// GOAWAY: the next session begins before the old one ends.
+	Reconnect bool
 }
 
 // timescale of published tracks: microseconds since 1970.
@@ -51,7 +57,7 @@ const aheadMost = 4 << 20
 
 // Publish sends the content and returns when it was all sent and fetched by the
 // relays that want it, or ctx is done, which is no error. A relay that cannot be
-// reached or is lost is one.
+// reached at first is one, and without [PublishOptions.Reconnect] one that is lost.
 func Publish(ctx context.Context, o PublishOptions) error {
 	path, err := model.ParsePath(o.Broadcast)
 	if err != nil {
@@ -60,30 +66,29 @@ func Publish(ctx context.Context, o PublishOptions) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	origin := model.NewOrigin(model.Config{Cache: model.CacheConfig{MaxAge: max(o.MaxLatency, time.Second)}})
-	p := &publisher{o: o, subscribed: make(chan struct{})}
-	subscribed := sync.OnceFunc(func() { close(p.subscribed) })
-	announcement := origin.Announce(model.Route{Path: path, Source: p})
+	p := &publisher{o: o, origin: origin, subscribed: make(chan struct{}), sessions: make([]*joined, len(o.Targets))}
+	p.sawSubscriber = sync.OnceFunc(func() { close(p.subscribed) })
+	announcement := origin.Announce(model.Route{Path: path, Source: p, Epoch: o.Epoch})
 	defer announcement.Withdraw()
 
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
+	defer p.tasks.Wait()
 	defer cancel(errDone)
-	tasks.Go(func() { _ = origin.Run(ctx) })
-	var connections []*flushConn
-	for _, target := range o.Targets {
-		s, conn, err := connect(ctx, target, lite.Config{Origin: origin, Role: wire.RolePublisher, Log: o.Log})
+	p.tasks.Go(func() { _ = origin.Run(ctx) })
+	for i, target := range o.Targets {
+		j, err := join(ctx, &p.tasks, target, p.config())
 		if err != nil {
 			return err
 		}
-		conn.subscribed = subscribed
-		connections = append(connections, conn)
-		o.Progress.connected(conn)
-		tasks.Go(func() { cancel(lost(conn, s.Run(ctx))) })
+		if err := p.use(i, j); err != nil {
+			return err
+		}
+		o.Progress.connected(j.conn)
+		p.tasks.Go(func() { cancel(p.stay(ctx, i, target)) })
 	}
 	stop := o.Progress.start()
 	defer stop()
 	if err = p.run(ctx); err == nil {
-		p.leave(ctx, connections)
+		p.leave(ctx)
 	}
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		err = cause
@@ -94,40 +99,75 @@ func Publish(ctx context.Context, o PublishOptions) error {
 	return err
 }
 
-var (
-	errDone = errors.New("done")
-	errGone = errors.New("the relay has ended the session")
-)
-
-// connect dials a target and prepares its session.
-func connect(ctx context.Context, target Target, cfg lite.Config) (*lite.Session, *flushConn, error) {
-	l, err := target.resolve(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	dialled, version, err := l.dial(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	conn := &flushConn{Conn: dialled}
-	cfg.RequestPath = l.requestPath(dialled)
-	return lite.New(conn, version, cfg), conn, nil
+// config is that of each session.
+func (p *publisher) config() lite.Config {
+	return lite.Config{Origin: p.origin, Role: wire.RolePublisher, Log: p.o.Log}
 }
 
-// lost is the error of a session that ended by itself.
-func lost(conn *flushConn, err error) error {
-	if err == nil {
-		err = errGone
+// use makes a session the one of a target. It fails where the version has no
+// epochs and there is one: the relay would take the content for another.
+func (p *publisher) use(i int, j *joined) error {
+	j.conn.onSubscribe(p.sawSubscriber)
+	version, err := wire.ParseVersion(j.conn.Info().Protocol)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("session with %v: %w", conn.Info().Remote, err)
+	if p.o.Epoch != (Epoch{}) && !version.HasEpochs() {
+		return fmt.Errorf("an epoch needs %v and the relay chose %v: name the former in its `protocols`", wire.Lite07wip, version)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sessions[i] = j
+	return nil
+}
+
+// session is that of a target.
+func (p *publisher) session(i int) *joined {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sessions[i]
+}
+
+// stay keeps a target connected, one session after the other, and returns why it
+// does not any more.
+func (p *publisher) stay(ctx context.Context, i int, target Target) error {
+	for {
+		j := p.session(i)
+		goaway := j.goaway
+		if !p.o.Reconnect {
+			goaway = nil
+		}
+		var uri string
+		select {
+		case <-j.ctx.Done():
+			if err := context.Cause(j.ctx); !p.o.Reconnect || ctx.Err() != nil {
+				return err
+			}
+			p.o.Progress.Say("%v; connecting again", context.Cause(j.ctx))
+		case uri = <-goaway:
+			p.o.Progress.Say("%v is going away; connecting again", j.conn.Info().Remote)
+		}
+		next, err := rejoin(ctx, &p.tasks, target, uri, p.config(), p.o.Progress)
+		if err != nil {
+			return err
+		}
+		if err := p.use(i, next); err != nil {
+			return err
+		}
+		p.tasks.Go(j.retire)
+	}
 }
 
 // publisher is the source of one track.
 type publisher struct {
-	o          PublishOptions
-	subscribed chan struct{} // closed when a relay has subscribed
+	o             PublishOptions
+	origin        *model.Origin
+	tasks         sync.WaitGroup // sessions, and what keeps them
+	subscribed    chan struct{}  // closed when a relay has subscribed
+	sawSubscriber func()         // closes it
 
 	mu       sync.Mutex      // guards what follows
+	sessions []*joined       // one for each target, the newest
 	request  *model.Producer // the one that groups go to; nil: nobody asks
 	finished bool
 	end      uint64 // of the track, when finished
@@ -263,7 +303,10 @@ type outGroup struct {
 
 // send writes one frame.
 func (p *publisher) send(ctx context.Context, out *outGroup, f Frame) error {
-	now := time.Now()
+	now := f.Made
+	if now.IsZero() {
+		now = time.Now()
+	}
 	payload := p.o.Content.Payload(now)
 	p.o.Progress.frame(len(payload))
 	if p.o.OnFrame != nil {
@@ -310,11 +353,11 @@ func (p *publisher) finish(end uint64) {
 }
 
 // leave waits until every relay has what it asked for.
-func (p *publisher) leave(ctx context.Context, connections []*flushConn) {
+func (p *publisher) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Linger)
 	defer cancel()
-	for _, conn := range connections {
-		conn.flush(ctx)
+	for i := range p.o.Targets {
+		p.session(i).conn.flush(ctx)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		p.o.Progress.Say("leaving, though a relay has not fetched the rest within %v", p.o.Linger)

@@ -92,8 +92,8 @@ func (s *seat) watch(ctx context.Context) error {
 // subscribe asks for the track as soon as its broadcast is announced, and waits
 // for the end of the subscription.
 func (s *seat) subscribe(ctx context.Context, origin *model.Origin, path model.Path) error {
-	v := &viewer{o: ViewOptions{Track: fanoutTrack}, origin: origin, path: path}
-	if err := v.await(ctx); err != nil {
+	v := &viewer{o: ViewOptions{Track: fanoutTrack}, path: path}
+	if err := await(ctx, origin, path, nil); err != nil {
 		return err
 	}
 	sub, err := origin.Subscribe(path, fanoutTrack, model.Peer{}, model.Options{MaxLatency: s.maxLatency})
