@@ -40,27 +40,27 @@ func (o *Origin) assignLocked(a *Announcement) {
 	if !a.assigned {
 		return
 	}
-	for b := range o.routes[a.route.Path] {
+	for _, b := range a.at.routes {
 		if b != a && b.assigned && b.content == a.content {
 			a.route.Epoch = b.route.Epoch
 			return
 		}
 	}
-	a.route.Epoch = o.newEpochLocked(a.route.Path)
+	a.route.Epoch = o.newEpochLocked(a.at)
 }
 
 // newEpochLocked returns an epoch that is higher than every one before it in this
 // process, and higher than those of the path: the clock of another relay may be ahead.
-func (o *Origin) newEpochLocked(path Path) [16]byte {
+func (o *Origin) newEpochLocked(at *place) [16]byte {
 	now := time.Now()
-	at := max(instantOf(now), o.lastEpoch+1)
-	for b := range o.routes[path] {
-		if other, ok := instantIn(b.route.Epoch); ok && other >= at && other <= instantOf(now.Add(mostSkew)) {
-			at = other + 1
+	e := max(instantOf(now), o.lastEpoch+1)
+	for _, b := range at.routes {
+		if other, ok := instantIn(b.route.Epoch); ok && other >= e && other <= instantOf(now.Add(mostSkew)) {
+			e = other + 1
 		}
 	}
-	o.lastEpoch = at
-	return epochAt(at)
+	o.lastEpoch = e
+	return epochAt(e)
 }
 
 // renumberLocked gives a content that has begun anew another epoch, at the path of a.
@@ -68,15 +68,15 @@ func (o *Origin) renumberLocked(a *Announcement) {
 	if !a.assigned || a.over {
 		return
 	}
-	e := o.newEpochLocked(a.route.Path)
-	for b := range o.routes[a.route.Path] {
+	e := o.newEpochLocked(a.at)
+	for _, b := range a.at.routes {
 		if b.assigned && b.content == a.content {
 			changed := *b.route
 			changed.Epoch = e
 			b.route = &changed
 		}
 	}
-	o.changedLocked(a.route.Path)
+	o.changedLocked(a.at)
 }
 
 // Epoch returns the epoch of the route that a request for path goes to on behalf

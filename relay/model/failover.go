@@ -10,14 +10,19 @@ import (
 // served, and still be taken for the same generation of the content.
 const standbyBehind = 2
 
-// errReplaced ends what an older content of a path served.
-var errReplaced = fmt.Errorf("another publisher has taken the path: %w", ErrSourceGone)
+var (
+	// errReplaced ends what an older content of a path served.
+	errReplaced = fmt.Errorf("another publisher has taken the path: %w", ErrSourceGone)
+	// errLooped ends what is served through its own subscriber.
+	errLooped = fmt.Errorf("the route leads through the subscriber now: %w", ErrSourceGone)
+)
 
 // attemptLocked makes the request of the track to a route's source. The caller
 // holds origin.mu and track.mu, and calls pull without them.
 func (t *track) attemptLocked(route *Announcement) *Producer {
 	p := &Producer{track: t, source: route.route.Source, done: make(chan struct{})}
-	t.route, t.producer = route, p
+	t.producer = p
+	t.origin.routeLocked(t, route)
 	p.silence = time.AfterFunc(t.origin.limits.Load().UpstreamTimeout, p.silent)
 	p.exact = route.content.epoch != [16]byte{}
 	if t.any {
@@ -69,19 +74,22 @@ func (t *track) suspendLocked() []*group {
 
 // nextLocked finds a route that a track whose source is gone may go on with.
 func (o *Origin) nextLocked(t *track) *Announcement {
-	path := t.path
-	for ok := true; ok; path, ok = path.parent() {
-		var best *Announcement
-		for a := range o.routes[path] {
-			if o.suitsLocked(a, t) && (best == nil || better(a, best)) {
-				best = a
-			}
-		}
-		if best != nil {
+	for at := o.deepestLocked(t.path); at != nil; at = at.above {
+		if best := o.nextAtLocked(at, t); best != nil {
 			return best
 		}
 	}
 	return nil
+}
+
+func (o *Origin) nextAtLocked(at *place, t *track) *Announcement {
+	var best *Announcement
+	for _, a := range at.routes {
+		if o.suitsLocked(a, t) && (best == nil || better(a, best)) {
+			best = a
+		}
+	}
+	return best
 }
 
 // suitsLocked reports whether a route may serve a running track: for all of its
@@ -91,11 +99,11 @@ func (o *Origin) suitsLocked(a *Announcement, t *track) bool {
 		return false
 	}
 	for s := range t.subs {
-		if !o.usableLocked(a, s.peer) {
+		if s.err == nil && !o.usableLocked(a, s.peer) {
 			return false
 		}
 	}
-	return true
+	return o.usableLocked(a, Peer{})
 }
 
 // elsewhereLocked reports whether another content of the path can be had.
@@ -144,9 +152,13 @@ func (o *Origin) unparkLocked(a *Announcement, then *aftermath) {
 			continue
 		}
 		t.mu.Lock()
-		if !t.stopped && o.suitsLocked(a, t) {
+		switch {
+		case t.stopped:
+		case o.suitsLocked(a, t):
 			o.unpark(t)
 			o.switchLocked(t, a, 0, then)
+		case t.accepted && o.elsewhereLocked(t): // it came while nothing of the path was there
+			then.moved = append(then.moved, t)
 		}
 		t.mu.Unlock()
 	}

@@ -93,7 +93,7 @@ func TestALingeringPathDoesNotBlockTheSamePeer(t *testing.T) {
 		wantPulled(t, source)
 		advance(time.Minute)
 		wantChanges(t, w) // no linger time of an older one ends the new one
-		if n := len(o.routes["room"]); n != 1 {
+		if n := len(o.findLocked("room").routes); n != 1 {
 			t.Errorf("%d routes stand for the path, want 1", n)
 		}
 		b.Withdraw()

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 )
@@ -130,9 +128,7 @@ func wantError(t *testing.T, got, want error) {
 func withdrawAll(o *Origin) {
 	o.mu.Lock()
 	var all []*Announcement
-	for _, at := range o.routes {
-		all = slices.AppendSeq(all, maps.Keys(at))
-	}
+	o.root.each(func(p *place) { all = append(all, p.routes...) })
 	o.mu.Unlock()
 	for _, a := range all {
 		a.Withdraw()

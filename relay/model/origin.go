@@ -76,13 +76,12 @@ type Origin struct {
 	pacing sync.Mutex
 	cap    int64 // guarded by pacing
 
-	mu        sync.Mutex // the rest; before shelf.mu and track.mu
-	routes    map[Path]map[*Announcement]struct{}
+	mu        sync.Mutex      // the rest; before shelf.mu and track.mu
+	root      place           // of the tree of paths
 	contents  map[content]int // routes that carry it
 	tracks    map[trackKey]*track
 	parked    map[*track]*time.Timer // requests whose source is gone and may return
 	shelves   map[trackKey]*shelf
-	watchers  map[*Watcher]struct{}
 	recency   uint64  // of the last announcement
 	lastEpoch instant // of the last epoch that was assigned
 }
@@ -93,12 +92,10 @@ func NewOrigin(cfg Config) *Origin {
 	stats := &Stats{}
 	o := &Origin{
 		cfg: cfg, stats: stats, cache: newCache(cfg.Cache, stats), cap: cfg.PacingCap,
-		routes:   make(map[Path]map[*Announcement]struct{}),
 		contents: make(map[content]int),
 		tracks:   make(map[trackKey]*track),
 		parked:   make(map[*track]*time.Timer),
 		shelves:  make(map[trackKey]*shelf),
-		watchers: make(map[*Watcher]struct{}),
 	}
 	o.SetLimits(Limits{cfg.UpstreamTimeout, cfg.MaxFrame, cfg.GroupTail})
 	return o
@@ -223,8 +220,9 @@ func (o *Origin) track(path Path, name string, peer Peer) (t *track, fresh *Prod
 	if t := o.tracks[key]; t != nil {
 		return t, nil, nil
 	}
-	t = newTrack(o, key, route)
+	t = newTrack(o, key)
 	o.tracks[key] = t
+	o.routeLocked(t, route)
 	if route.lost() {
 		o.parkLocked(t)
 		return t, nil, nil
@@ -242,4 +240,21 @@ func (o *Origin) forgetTrack(t *track) {
 	if o.tracks[t.key] == t {
 		delete(o.tracks, t.key)
 	}
+	o.routeLocked(t, nil)
+}
+
+// routeLocked says from which route a track is asked, or whose return it waits
+// for; nil: it has ended.
+func (o *Origin) routeLocked(t *track, a *Announcement) {
+	if t.route != nil {
+		delete(t.route.tracks, t)
+	}
+	if a == nil {
+		return // what it was asked of is still to be known
+	}
+	t.route = a
+	if a.tracks == nil {
+		a.tracks = make(map[*track]struct{})
+	}
+	a.tracks[t] = struct{}{}
 }

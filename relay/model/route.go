@@ -1,6 +1,8 @@
 package model
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -59,15 +61,18 @@ func (c content) proven() bool { return c.route == nil }
 // Announcement is a route while it stands, and for a while after it was lost.
 type Announcement struct {
 	origin *Origin
+	at     *place
 	// guarded by origin.mu
 	route    *Route // not changed once others have seen it, but replaced
 	content  content
 	hash     uint64 // of path and chain
 	recency  uint64
-	assigned bool          // the epoch was given to it here, or is to be
-	over     bool          // withdrawn, or given up
-	gone     chan struct{} // not nil: the route is lost and its path lingers; closed when it is over
-	linger   *time.Timer   // ends that
+	tracks   map[*track]struct{} // asked of it, or waiting for its return; nil until there is one
+	assigned bool                // the epoch was given to it here, or is to be
+	over     bool                // withdrawn, or given up
+	gone     chan struct{}       // not nil: the route is lost and its path lingers; closed when it is over
+	linger   *time.Timer         // ends that
+	doomed   *time.Timer         // not nil: see condemnLocked; ends that
 }
 
 // readLocked takes what the route says now over: given is the epoch that it came with.
@@ -113,57 +118,67 @@ func (a *Announcement) lost() bool { return a.gone != nil }
 func (o *Origin) Announce(route Route) *Announcement {
 	var then aftermath
 	o.mu.Lock()
-	a := &Announcement{origin: o}
+	a := &Announcement{origin: o, at: o.placeLocked(route.Path)}
 	o.readLocked(a, route)
-	at := o.routes[route.Path]
-	if at == nil {
-		at = make(map[*Announcement]struct{})
-		o.routes[route.Path] = at
+	if a.at.add(a) {
 		o.stats.Broadcasts.Add(1)
 	}
-	at[a] = struct{}{}
 	o.contents[a.content]++
 	o.stats.Routes.Add(1)
 	o.unparkLocked(a, &then)
-	for b := range at {
+	for _, b := range slices.Clone(a.at.routes) {
 		if b.lost() {
 			o.removeLocked(b, &then)
 		}
 	}
 	o.supersedeLocked(a, &then)
-	o.changedLocked(route.Path)
+	o.changedLocked(a.at)
 	o.mu.Unlock()
 	then.run()
 	return a
 }
 
-// Update replaces the chain and the costs.
+// Update replaces the chain and the costs. Subscribers through whom the route now
+// leads are told, and come again: they could not have asked for it as it is.
 func (a *Announcement) Update(hops []uint64, warm, cold uint64) {
 	o := a.origin
 	var then aftermath
 	o.mu.Lock()
 	if !a.over && !a.lost() {
+		a.pardonLocked()
 		before, route := a.content, *a.route
 		route.Hops, route.Warm, route.Cold = hops, warm, cold
 		o.readLocked(a, route)
 		o.contents[a.content]++
 		o.releaseLocked(before, &then)
 		o.unparkLocked(a, &then)
-		o.changedLocked(a.route.Path)
+		o.recheckLocked(a, &then)
+		o.changedLocked(a.at)
 	}
 	o.mu.Unlock()
 	then.run()
 }
 
 // Withdraw removes the route: its source says that it is over. Subscriptions that
-// run under it go on until their source ends them.
-func (a *Announcement) Withdraw() {
+// run under it go on until their source ends them. What the source says is proof
+// that routes which came through it are over too: see condemnLocked.
+func (a *Announcement) Withdraw() { a.end(true) }
+
+// Leave removes the route as Withdraw does, because its source has left in good
+// order. That proves nothing about routes that came through it and others.
+func (a *Announcement) Leave() { a.end(false) }
+
+func (a *Announcement) end(proof bool) {
 	o := a.origin
 	var then aftermath
 	o.mu.Lock()
 	if !a.over {
+		if proof && !a.lost() {
+			o.condemnLocked(a)
+		}
 		o.removeLocked(a, &then)
-		o.changedLocked(a.route.Path)
+		o.changedLocked(a.at)
+		a.at.prune()
 	}
 	o.mu.Unlock()
 	then.run()
@@ -178,34 +193,31 @@ func (a *Announcement) Lose() {
 	o.mu.Lock()
 	switch {
 	case a.over || a.lost():
-	case o.hasOtherLocked(a):
+	case a.doomed != nil || a.hasOtherLocked():
 		o.removeLocked(a, &then)
-		o.changedLocked(a.route.Path)
+		o.changedLocked(a.at)
+		a.at.prune()
 	default:
 		a.gone = make(chan struct{})
-		a.linger = time.AfterFunc(o.cfg.Linger, a.Withdraw)
+		a.linger = time.AfterFunc(o.cfg.Linger, a.Leave)
 		o.stats.Routes.Add(-1)
 	}
 	o.mu.Unlock()
 	then.run()
 }
 
-func (o *Origin) hasOtherLocked(a *Announcement) bool {
-	for b := range o.routes[a.route.Path] {
-		if b != a && !b.lost() {
-			return true
-		}
-	}
-	return false
+func (a *Announcement) hasOtherLocked() bool {
+	return slices.ContainsFunc(a.at.routes, func(b *Announcement) bool { return b != a && b.standsLocked() })
 }
 
-// removeLocked takes a route out of the books.
+// standsLocked reports whether the route is neither lost nor condemned.
+func (a *Announcement) standsLocked() bool { return !a.lost() && a.doomed == nil }
+
+// removeLocked takes a route out of the books. The caller prunes its place.
 func (o *Origin) removeLocked(a *Announcement, then *aftermath) {
 	a.over = true
-	path := a.route.Path
-	delete(o.routes[path], a)
-	if len(o.routes[path]) == 0 {
-		delete(o.routes, path)
+	a.pardonLocked()
+	if a.at.remove(a) {
 		o.stats.Broadcasts.Add(-1)
 	}
 	if a.lost() {
@@ -214,8 +226,8 @@ func (o *Origin) removeLocked(a *Announcement, then *aftermath) {
 	} else {
 		o.stats.Routes.Add(-1)
 	}
-	for t := range o.parked {
-		if t.route == a {
+	for t := range a.tracks {
+		if o.parked[t] != nil {
 			then.failed = append(then.failed, t)
 		}
 	}
@@ -239,15 +251,17 @@ func (o *Origin) releaseLocked(c content, then *aftermath) {
 // is better and certainly brings something else: another publisher has taken the
 // path, or the same one has returned while its dead session is still counted.
 func (o *Origin) supersedeLocked(a *Announcement, then *aftermath) {
-	if o.bestLocked(a.route.Path, Peer{}) != a {
+	if o.bestLocked(a.at, Peer{}) != a {
 		return
 	}
-	for _, t := range o.tracks {
-		b := t.route
-		if b.lost() || b.route.Path != a.route.Path || b.route.Source == a.route.Source || b.content == a.content {
+	for _, b := range a.at.routes {
+		if b.lost() || b.route.Source == a.route.Source || b.content == a.content {
 			continue // a source itself ends what it serves no more
 		}
-		if a.content.proven() && b.content.proven() || a.named() && b.named() {
+		if !(a.content.proven() && b.content.proven() || a.named() && b.named()) {
+			continue
+		}
+		for t := range maps.Clone(b.tracks) {
 			o.moveLocked(t, a, then)
 		}
 	}
@@ -263,8 +277,10 @@ func (a *Announcement) direct() bool { return len(a.route.Hops) <= 1 }
 // aftermath is what is to be done once origin.mu is free.
 type aftermath struct {
 	pulls   []*Producer
-	failed  []*track // their source does not return
-	moved   []*track // their subscribers are to come again
+	failed  []*track        // their source does not return
+	moved   []*track        // their subscribers are to come again
+	cut     []*Subscription // likewise, these alone
+	sources []*Producer     // gone for good
 	shelves []*shelf
 }
 
@@ -274,6 +290,12 @@ func (x *aftermath) run() {
 	}
 	for _, t := range x.moved {
 		t.fail(errReplaced)
+	}
+	for _, p := range x.sources {
+		p.Fail(errLooped)
+	}
+	for _, s := range x.cut {
+		s.fail(errLooped)
 	}
 	for _, s := range x.shelves {
 		s.clear()
@@ -286,19 +308,19 @@ func (x *aftermath) run() {
 // usableLocked reports whether the route may be shown to, and served for, a peer.
 func (o *Origin) usableLocked(a *Announcement, peer Peer) bool {
 	r := a.route
-	if peer.Source != nil && r.Source == peer.Source {
-		return false
-	}
-	if peer.ID != 0 && slices.Contains(r.Hops, peer.ID) {
+	switch {
+	case a.doomed != nil,
+		peer.Source != nil && r.Source == peer.Source,
+		peer.ID != 0 && slices.Contains(r.Hops, peer.ID):
 		return false
 	}
 	return !slices.Contains(r.Hops, o.cfg.ID)
 }
 
-// bestLocked is the best usable route announced for exactly this path.
-func (o *Origin) bestLocked(path Path, peer Peer) *Announcement {
+// bestLocked is the best usable route announced for exactly this place.
+func (o *Origin) bestLocked(at *place, peer Peer) *Announcement {
 	var best *Announcement
-	for a := range o.routes[path] {
+	for _, a := range at.routes {
 		if o.usableLocked(a, peer) && (best == nil || better(a, best)) {
 			best = a
 		}
@@ -310,8 +332,8 @@ func (o *Origin) bestLocked(path Path, peer Peer) *Announcement {
 // and one that is lost only where there is no other.
 func (o *Origin) coveringLocked(path Path, peer Peer) *Announcement {
 	var lost *Announcement
-	for ok := true; ok; path, ok = path.parent() {
-		best := o.bestLocked(path, peer)
+	for at := o.deepestLocked(path); at != nil; at = at.above {
+		best := o.bestLocked(at, peer)
 		if best != nil && !best.lost() {
 			return best
 		}
@@ -324,16 +346,23 @@ func (o *Origin) coveringLocked(path Path, peer Peer) *Announcement {
 
 // Routes returns every route that is announced now, in the order of paths, for a
 // person to look at. Those that are lost are left out.
-func (o *Origin) Routes() []Route {
+func (o *Origin) Routes() []Route { return o.RoutesUnder("") }
+
+// RoutesUnder is Routes of what is announced at and below prefix: it looks at
+// nothing else.
+func (o *Origin) RoutesUnder(prefix Path) []Route {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	out := make([]Route, 0, len(o.routes))
-	for _, path := range sortedKeys(o.routes) {
-		for a := range o.routes[path] {
-			if !a.lost() {
-				out = append(out, *a.route)
+	var out []Route
+	if at := o.findLocked(prefix); at != nil {
+		at.each(func(p *place) {
+			for _, a := range p.routes {
+				if a.standsLocked() {
+					out = append(out, *a.route)
+				}
 			}
-		}
+		})
 	}
+	slices.SortStableFunc(out, func(x, y Route) int { return cmp.Compare(x.Path, y.Path) })
 	return out
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"maps"
@@ -92,6 +93,7 @@ type Subscription struct {
 	speaking, silent []uint64
 	open             map[*Reader]struct{} // handed out, not closed
 	closed           bool
+	err              error // it was ended for itself: see fail
 	skipped          Skipped
 }
 
@@ -102,18 +104,37 @@ type Skipped struct{ Groups, Bytes int64 }
 // [ErrNotFound], [ErrUpstreamTimeout], [ErrSourceGone], an [AbortError] with the
 // publisher's code.
 func (s *Subscription) Info(ctx context.Context) (Info, error) {
-	t := s.track
-	select {
-	case <-t.answered:
-	case <-ctx.Done():
-		return Info{}, context.Cause(ctx)
+	for {
+		told := s.notify.wait()
+		if info, known, err := s.info(); known || err != nil {
+			return info, err
+		}
+		select {
+		case <-s.track.answered:
+		case <-told:
+		case <-ctx.Done():
+			return Info{}, context.Cause(ctx)
+		}
 	}
+}
+
+// info is the upstream's answer, if it has come.
+func (s *Subscription) info() (info Info, known bool, err error) {
+	t := s.track
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.accepted {
-		return Info{}, t.err
+	if t.accepted {
+		return t.info, true, nil
 	}
-	return t.info, nil
+	return Info{}, false, cmp.Or(t.err, s.err)
+}
+
+// fail ends this subscription alone; it still has to be closed.
+func (s *Subscription) fail(err error) {
+	s.track.mu.Lock()
+	s.err = err
+	s.track.mu.Unlock()
+	s.notify.broadcast()
 }
 
 // Next waits for a group that has a frame or has ended and returns its reader:
@@ -158,6 +179,8 @@ func (s *Subscription) ready() (bool, error) {
 	switch {
 	case s.closed:
 		return false, ErrClosed
+	case s.err != nil:
+		return false, s.err
 	case len(s.speaking) > 0:
 		return true, nil
 	case len(s.silent) > 0: // their writers will end them

@@ -76,9 +76,9 @@ type trackKey struct {
 	name    string
 }
 
-func newTrack(o *Origin, key trackKey, route *Announcement) *track {
+func newTrack(o *Origin, key trackKey) *track {
 	t := &track{
-		origin: o, key: key, path: key.path, name: key.name, route: route,
+		origin: o, key: key, path: key.path, name: key.name,
 		groups: make(map[uint64]*group), seen: make(map[uint64]struct{}),
 		subs: make(map[*Subscription]struct{}), wishes: make(map[Preferences]int),
 		answered: make(chan struct{}), ended: make(chan struct{}),

@@ -27,6 +27,7 @@ type Change struct {
 type Watcher struct {
 	origin *Origin
 	prefix Path
+	at     *place // of prefix
 	peer   Peer
 	notify wake
 
@@ -49,13 +50,17 @@ func (o *Origin) Watch(prefix Path, peer Peer) *Watcher {
 	w := &Watcher{origin: o, prefix: prefix, peer: peer, shown: make(map[Path]shownRoute), dirty: make(map[Path]struct{})}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.watchers[w] = struct{}{}
-	w.dirty[prefix] = struct{}{} // what lies above it
-	for path := range o.routes {
-		if path.HasPrefix(prefix) {
-			w.dirty[path] = struct{}{}
-		}
+	w.at = o.placeLocked(prefix)
+	if w.at.watchers == nil {
+		w.at.watchers = make(map[*Watcher]struct{})
 	}
+	w.at.watchers[w] = struct{}{}
+	w.at.each(func(p *place) {
+		if len(p.routes) > 0 {
+			w.dirty[p.path] = struct{}{}
+		}
+	})
+	w.dirty[prefix] = struct{}{} // what lies above it
 	return w
 }
 
@@ -81,7 +86,8 @@ func (w *Watcher) Next(ctx context.Context) ([]Change, error) {
 func (w *Watcher) Close() {
 	w.origin.mu.Lock()
 	w.closed = true
-	delete(w.origin.watchers, w)
+	delete(w.at.watchers, w)
+	w.at.prune()
 	w.origin.mu.Unlock()
 	w.notify.broadcast()
 }
@@ -129,31 +135,36 @@ func (w *Watcher) bestLocked(path Path) *Announcement {
 	if path == w.prefix {
 		return w.origin.coveringLocked(path, w.peer)
 	}
-	return w.origin.bestLocked(path, w.peer)
+	if at := w.origin.findLocked(path); at != nil {
+		return w.origin.bestLocked(at, w.peer)
+	}
+	return nil
 }
 
 // markLocked notes that a path has changed. One that came and went again before
 // the watcher looked is nothing to remember.
-func (w *Watcher) markLocked(path Path) {
-	_, known := w.shown[path]
-	if !known && path != w.prefix && len(w.origin.routes[path]) == 0 {
-		delete(w.dirty, path)
+func (w *Watcher) markLocked(at *place) {
+	_, known := w.shown[at.path]
+	if !known && at.path != w.prefix && len(at.routes) == 0 {
+		delete(w.dirty, at.path)
 		return
 	}
-	w.dirty[path] = struct{}{}
+	w.dirty[at.path] = struct{}{}
+	w.notify.broadcast()
 }
 
 // changedLocked marks a path for every watcher that may see it.
-func (o *Origin) changedLocked(path Path) {
-	for w := range o.watchers {
-		switch {
-		case path.HasPrefix(w.prefix):
-			w.markLocked(path)
-		case w.prefix.HasPrefix(path):
-			w.dirty[w.prefix] = struct{}{}
-		default:
-			continue
+func (o *Origin) changedLocked(at *place) {
+	for p := at; p != nil; p = p.above {
+		for w := range p.watchers {
+			w.markLocked(at)
 		}
-		w.notify.broadcast()
+	}
+	for _, p := range at.below { // the route may be shown at their prefixes
+		p.each(func(p *place) {
+			for w := range p.watchers {
+				w.markLocked(p)
+			}
+		})
 	}
 }

@@ -1,0 +1,88 @@
+package model
+
+import (
+	"slices"
+	"time"
+)
+
+// doomTime is how long a route is taken for dead that nobody has withdrawn yet. Its
+// own source's word is on the way: it heard of the end when we did. Where that word
+// does not come the route was alive: it had been announced anew before we heard of
+// the end, or we had been told more than was so.
+const doomTime = 5 * time.Second
+
+// condemnLocked is called when a relay withdraws a route. It would show us any other
+// way to what it had, unless that led through us; so every route of the same epoch
+// whose chain begins with this one's is dead, whoever still announces it. Without
+// this such news wanders: relays would try the dead route through one another, each
+// time by a longer chain.
+//
+// The withdrawal of a publisher proves nothing, for it may go on elsewhere; nor that
+// of a peer without an id, of whom there may be several; nor one beside an equal
+// route, as when one of two sessions of a pair ends.
+func (o *Origin) condemnLocked(a *Announcement) {
+	chain := a.route.Hops
+	if a.direct() || chain[len(chain)-1] == 0 {
+		return
+	}
+	same := func(b *Announcement) bool {
+		return b != a && b.standsLocked() && b.route.Epoch == a.route.Epoch && slices.Equal(b.route.Hops, chain)
+	}
+	if slices.ContainsFunc(a.at.routes, same) {
+		return
+	}
+	for _, b := range a.at.routes {
+		if b.standsLocked() && b.route.Epoch == a.route.Epoch && follows(b.route.Hops, chain) {
+			b.doomed = time.AfterFunc(doomTime, b.revive)
+		}
+	}
+}
+
+// follows reports whether a chain begins with another one and is longer.
+func follows(chain, first []uint64) bool {
+	return len(chain) > len(first) && slices.Equal(chain[:len(first)], first)
+}
+
+// pardonLocked takes the route for alive again. The caller says that it has changed.
+func (a *Announcement) pardonLocked() {
+	if a.doomed != nil {
+		a.doomed.Stop()
+		a.doomed = nil
+	}
+}
+
+// revive ends a time of doom in which the route was not withdrawn.
+func (a *Announcement) revive() {
+	o := a.origin
+	var then aftermath
+	o.mu.Lock()
+	if !a.over && a.doomed != nil {
+		a.pardonLocked()
+		o.unparkLocked(a, &then)
+		o.changedLocked(a.at)
+	}
+	o.mu.Unlock()
+	then.run()
+}
+
+// recheckLocked looks at what a route serves after its chain has changed. What is
+// fed through its own subscriber is fed by nobody: relays that have lost a route at
+// the same time may have asked one another in a circle before they heard of it.
+func (o *Origin) recheckLocked(a *Announcement, then *aftermath) {
+	looped := !o.usableLocked(a, Peer{})
+	for t := range a.tracks {
+		t.mu.Lock()
+		switch {
+		case t.producer == nil:
+		case looped:
+			then.sources = append(then.sources, t.producer)
+		default:
+			for s := range t.subs {
+				if s.err == nil && !o.usableLocked(a, s.peer) {
+					then.cut = append(then.cut, s)
+				}
+			}
+		}
+		t.mu.Unlock()
+	}
+}
