@@ -29,6 +29,9 @@ func TestABadFlagIsRefusedWithItsNameAndRange(t *testing.T) {
 		{"pub ws://h --rate -1 --groups -2", "moq-load: --groups -2: 0 to 1099511627776 are possible\n--rate -1: 0 to 1e+06 are possible\n"},
 		{"pub ws://h --hold-after 3,0", "moq-load: --hold-after 0: 1 to 1099511627776 are possible\n"},
 		{"pub ws://h --size 5..4", `moq-load: invalid argument "5..4" for "--size" flag: a size or LOW..HIGH from 1 to 32Mi bytes is wanted` + "\n"},
+		{"pub ws://h --since 0 --rate 0", "moq-load: --since needs a --rate\n"},
+		{"pub ws://h --since noon", `moq-load: invalid argument "noon" for "--since" flag: a time such as 2006-01-02T15:04:05Z is wanted, or seconds since 1970` + "\n"},
+		{"clock ws://h --epoch 1", `moq-load: invalid argument "1" for "--epoch" flag: a UUID that is not zero is wanted, such as 0193f3a0-1b2c-7d3e-8f40-000000000001` + "\n"},
 		{"pub", "moq-load: no relay is named: add its URL, such as http://127.0.0.1:4443 for one that `moq-relay serve --dev` runs\n"},
 		{"sub ws://h ws://i", "moq-load: 2 URLs are given ([\"ws://h\" \"ws://i\"]): this command takes 1\n"},
 		{"fanout", "moq-load: there is no relay: name its URL, or a command that starts one with --start\n"},
@@ -106,6 +109,10 @@ func TestBothSidesPrintTheSameHashesAndWhatTheyDid(t *testing.T) {
 	}
 	if seen != 4 || !strings.Contains(out, "watched 4 frames, 40 bytes") || !strings.Contains(pub.out, "published 4 frames, 40 bytes") {
 		t.Errorf("the viewer printed\n%sthe publisher\n%s", out, pub.out)
+	}
+	if !strings.Contains(out, "\nsummary frames=4 bytes=40 groups=2 cut=0 missing=0 gaps=0 longest_gap=0 corrupt=0 resets=0 reconnects=0 moves=0 longest_stall_ms=") ||
+		!strings.HasSuffix(out, " first=0 last=1 ended=true\n") {
+		t.Errorf("the viewer's last line: %s", out)
 	}
 	if !strings.Contains(errors, "over webtransport, moq-lite-05") || !strings.Contains(pub.errors, "over quic, moq-lite-06") {
 		t.Errorf("told: %s%s", errors, pub.errors)

@@ -20,6 +20,9 @@ type place struct {
 	origin *model.Origin
 	before *place        // the one that this takes over from; nil: none
 	until  atomic.Uint64 // one above the first group that its successor has; 0: it has none
+	// unanswered is true from a reset until the track was there again; of follow,
+	// and of who has its end.
+	unanswered bool
 }
 
 func (v *viewer) place() *place { return &place{viewer: v, origin: model.NewOrigin(model.Config{})} }
@@ -52,10 +55,11 @@ func (p *place) follow() error {
 		if groups > 0 {
 			wait = firstRetry
 		}
-		if cause := pause(p.ctx, wait); cause != nil { // a lost session is no reset
+		v.reset(err, 1)
+		p.unanswered = true
+		if cause := pause(p.ctx, wait); cause != nil {
 			return cause
 		}
-		v.reset(err)
 	}
 }
 
@@ -76,6 +80,7 @@ func (p *place) watch() (groups int, err error) {
 	if _, err := sub.Info(p.ctx); err != nil {
 		return 0, v.naming(err)
 	}
+	p.unanswered = false
 	v.watching()
 	var reading sync.WaitGroup
 	defer reading.Wait()

@@ -160,6 +160,9 @@ func (v *viewer) run(ctx context.Context, at *place) error {
 				return err
 			}
 			v.o.Progress.Say("%v; connecting again", err)
+			if at.unanswered { // the lost session was the reason
+				v.reset(err, -1)
+			}
 			next, err = v.takeOver(ctx, nil, "", &v.report.Reconnects)
 		}
 		if err != nil {
@@ -196,12 +199,14 @@ func (v *viewer) takeOver(ctx context.Context, before *place, uri string, count 
 	return next, err
 }
 
-// reset counts a subscription that ended before its time.
-func (v *viewer) reset(err error) {
+// reset counts a subscription that ended before its time, or takes that back.
+func (v *viewer) reset(err error, count int) {
 	v.mu.Lock()
-	v.report.Resets++
+	v.report.Resets += count
 	v.mu.Unlock()
-	v.o.Progress.Say("reset: %v; asking again", err)
+	if count > 0 {
+		v.o.Progress.Say("reset: %v; asking again", err)
+	}
 }
 
 // watching notes that there is something to watch.
