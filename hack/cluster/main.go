@@ -21,11 +21,11 @@ import (
 	"github.com/moqrelay/operator/hack/cluster/internal/node"
 )
 
-// sources are what hyperkube and the pause image are built from. They travel in
+// sources are what hyperkube, coredns and the pause image are built from. They travel in
 // the binary, so that it works from any folder, and so that the cache is keyed by
 // exactly what is compiled.
 //
-//go:embed go.mod go.sum hyperkube pause
+//go:embed go.mod go.sum hyperkube coredns pause
 var sources embed.FS
 
 func main() {

@@ -1,4 +1,4 @@
-// Package build compiles Kubernetes and the pause image into a cache folder, once
+// Package build compiles Kubernetes, CoreDNS and the pause image into a cache folder, once
 // for every state of their sources.
 package build
 
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,8 +22,11 @@ import (
 	"time"
 )
 
-// Programs are the names that hyperkube is called by.
-var Programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"}
+// programs maps the name that a program is called by to the binary that it is.
+var programs = map[string]string{
+	"etcd": "hyperkube", "kube-apiserver": "hyperkube", "kube-controller-manager": "hyperkube", "kube-scheduler": "hyperkube",
+	"kubelet": "hyperkube", "kube-proxy": "hyperkube", "kubectl": "hyperkube", "coredns": "coredns",
+}
 
 // flags are those that everything with Kubernetes packages in it is built with,
 // here and in the operator: the same flags share the compiler's cache.
@@ -60,7 +64,7 @@ const PauseImage = "moqrelay.test/pause:1"
 // A Cache is the folder of what was built.
 type Cache struct {
 	Dir string
-	// Sources has go.mod, go.sum, hyperkube/ and pause/.
+	// Sources has go.mod, go.sum, hyperkube/, coredns/ and pause/.
 	Sources fs.FS
 	// Out takes progress, a line at a time.
 	Out io.Writer
@@ -132,9 +136,9 @@ func (c *Cache) Ensure(ctx context.Context) error {
 
 // linked says whether every program is there and comes from dir.
 func (c *Cache) linked(dir string) bool {
-	for _, p := range Programs {
+	for p, binary := range programs {
 		to, err := filepath.EvalSymlinks(filepath.Join(c.Bin(), p))
-		want, err2 := filepath.EvalSymlinks(filepath.Join(dir, "hyperkube"))
+		want, err2 := filepath.EvalSymlinks(filepath.Join(dir, binary))
 		if err != nil || err2 != nil || to != want {
 			return false
 		}
@@ -149,10 +153,8 @@ func (c *Cache) link(dir string) error {
 	if err := os.MkdirAll(c.Bin(), 0o755); err != nil {
 		return fmt.Errorf("link the programs: %w", err)
 	}
-	targets := map[string]string{"pause.tar": "pause.tar"}
-	for _, p := range Programs {
-		targets[p] = "hyperkube"
-	}
+	targets := maps.Clone(programs)
+	targets["pause.tar"] = "pause.tar"
 	for name, target := range targets {
 		at := filepath.Join(c.Bin(), name)
 		to, err := filepath.Rel(c.Bin(), filepath.Join(dir, target))
@@ -225,6 +227,9 @@ func (c *Cache) build(ctx context.Context, dir string) error {
 		return err
 	}
 	if err := c.compile(ctx, src, "./hyperkube", filepath.Join(work, "hyperkube"), linkFlags(version)); err != nil {
+		return err
+	}
+	if err := c.compile(ctx, src, "./coredns", filepath.Join(work, "coredns"), "-s -w"); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(src); err != nil {

@@ -20,6 +20,7 @@ func newSources() fstest.MapFS {
 		"go.sum":            {Data: []byte("x h1:1\n")},
 		"hyperkube/main.go": {Data: []byte("package main\n")},
 		"pause/main.go":     {Data: []byte("package main\n")},
+		"coredns/main.go":   {Data: []byte("package main\n")},
 	}
 }
 
@@ -75,7 +76,7 @@ func newBuilt(t *testing.T, dir string) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []string{"hyperkube", "pause.tar"} {
+	for _, f := range []string{"hyperkube", "coredns", "pause.tar"} {
 		if err := os.WriteFile(filepath.Join(dir, f), nil, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -92,10 +93,13 @@ func TestEveryProgramIsALinkToTheNewestBuild(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, p := range []string{"etcd", "kube-apiserver", "kubectl", "kubelet", "kube-proxy", "kube-scheduler", "kube-controller-manager"} {
-		to, err := os.Readlink(filepath.Join(c.Bin(), p))
-		if err != nil || to != "../hyperkube/latest/hyperkube" {
-			t.Errorf("%s links to %q, %v; want ../hyperkube/latest/hyperkube", p, to, err)
+	for program, want := range map[string]string{
+		"etcd": "hyperkube", "kube-apiserver": "hyperkube", "kubectl": "hyperkube", "kubelet": "hyperkube", "kube-proxy": "hyperkube",
+		"kube-scheduler": "hyperkube", "kube-controller-manager": "hyperkube", "coredns": "coredns", "pause.tar": "pause.tar",
+	} {
+		to, err := os.Readlink(filepath.Join(c.Bin(), program))
+		if want = "../hyperkube/latest/" + want; err != nil || to != want {
+			t.Errorf("%s links to %q, %v; want %s", program, to, err, want)
 		}
 	}
 	if !c.linked(latest) || c.linked(old) {

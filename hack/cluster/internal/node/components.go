@@ -17,25 +17,29 @@ import (
 )
 
 // components are the cluster's daemons, in the order of their start.
-var components = []string{"containerd", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
+var components = []string{
+	"containerd", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns", "kubelet", "kube-proxy",
+}
 
 // Ports are the TCP ports that the cluster listens on: the API server's and the
-// kubelet's on the node's address, the others on loopback.
+// kubelet's on the node's address, DNS (UDP too) on the bridge's, the others on
+// loopback.
 type Ports struct {
 	API, Kubelet                 int
 	Etcd, EtcdPeer               int
 	ControllerManager, Scheduler int
 	KubeletHealth, ProxyHealth   int
-	ProxyMetrics                 int
+	ProxyMetrics, DNS            int
 }
 
 // ports are the numbers that every Kubernetes uses, so that two on one machine
-// notice each other.
+// notice each other. DNS is at port 53 of its Service alone: the machine may have
+// a name server of its own on the real one.
 var ports = Ports{
 	API: 6443, Kubelet: 10250,
 	Etcd: 2379, EtcdPeer: 2380,
 	ControllerManager: 10257, Scheduler: 10259,
-	KubeletHealth: 10248, ProxyHealth: 10256, ProxyMetrics: 10249,
+	KubeletHealth: 10248, ProxyHealth: 10256, ProxyMetrics: 10249, DNS: 10053,
 }
 
 func (p Ports) list() []machine.Port {
@@ -49,6 +53,7 @@ func (p Ports) list() []machine.Port {
 		{Number: p.Scheduler, Program: "kube-scheduler"},
 		{Number: p.ProxyHealth, Program: "kube-proxy's health"},
 		{Number: p.ProxyMetrics, Program: "kube-proxy's metrics"},
+		{Number: p.DNS, Program: "coredns"},
 	}
 }
 
@@ -63,20 +68,22 @@ type values struct {
 	Pods                        netip.Prefix
 	Address, Gateway, DNS       netip.Addr
 	Ports                       Ports
+	Resolvers                   string
 }
 
-func (c *Cluster) values() values {
+func (c *Cluster) values() (values, error) {
+	outside, err := resolvers(resolvConf)
 	v := values{
 		Dir: c.Dir, PKI: c.pki(), Socket: c.socket(), Node: nodeName,
 		Pause: build.PauseImage, Plugins: machine.Plugins(), Snapshotter: "overlayfs",
 		Network: network, Bridge: bridge,
 		Pods: c.journal.Pods, Address: c.journal.Address, Gateway: c.gateway(),
-		DNS: nth(c.journal.Services, 10), Ports: ports,
+		DNS: c.dns(), Ports: ports, Resolvers: outside,
 	}
 	if machine.OnOverlay(c.Dir) {
 		v.Snapshotter = "native" // copies instead of layers: slower, but works on an overlay
 	}
-	return v
+	return v, err
 }
 
 // nth is the n-th address of a range, 0 being the network's own.
@@ -95,10 +102,15 @@ var configs = map[string]string{
 	"kubelet.yaml":    "kubelet.yaml",
 	"proxy.yaml":      "proxy.yaml",
 	"scheduler.yaml":  "scheduler.yaml",
+	"Corefile":        "Corefile",
+	"dns.yaml":        "dns.yaml",
 }
 
 func (c *Cluster) writeConfigs() error {
-	v := c.values()
+	v, err := c.values()
+	if err != nil {
+		return err
+	}
 	for from, to := range configs {
 		b, err := render(from, v)
 		if err != nil {
@@ -144,6 +156,8 @@ func (c *Cluster) command(name string) []string {
 			"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(ports.Scheduler),
 			"--tls-cert-file=" + c.key("scheduler.crt"), "--tls-private-key-file=" + c.key("scheduler.key"),
 		}
+	case "coredns":
+		return []string{"-conf=" + filepath.Join(c.Dir, "Corefile")}
 	case "kubelet":
 		return []string{
 			"--config=" + filepath.Join(c.Dir, "kubelet.yaml"), "--kubeconfig=" + c.key("kubelet.kubeconfig"),

@@ -75,6 +75,9 @@ func (c *Cluster) gateway() netip.Addr { return c.journal.Pods.Addr().Next() }
 // service is the API server's address as a Service: the first of the range.
 func (c *Cluster) service() netip.Addr { return c.journal.Services.Addr().Next() }
 
+// dns is the address of the Service kube-dns: the tenth, as in every cluster.
+func (c *Cluster) dns() netip.Addr { return nth(c.journal.Services, 10) }
+
 // A step is a part of Up or Down that is shown with the time it took.
 type step struct {
 	name string

@@ -32,6 +32,8 @@ func TestTheConfigurationIsWrittenForTheAddressInUse(t *testing.T) {
 		"containerd.toml":          {`sandbox_image = "moqrelay.test/pause:1"`, "oom_score = 0\n"},
 		"cni/10-moqrelay.conflist": {`"subnet": "10.244.0.0/24", "gateway": "10.244.0.1"`, `"bridge": "moq0"`},
 		"scheduler.yaml":           {"leaderElect: false"},
+		"Corefile":                 {".:10053 {", "bind 10.244.0.1\n", "kubeconfig " + c.Dir + "/pki/dns.kubeconfig\n", "ttl 5\n"},
+		"dns.yaml":                 {"clusterIP: 10.96.0.10\n", "targetPort: 10053}", `addresses: ["10.244.0.1"]`},
 	} {
 		b, err := os.ReadFile(filepath.Join(c.Dir, file))
 		if err != nil {
@@ -67,8 +69,8 @@ func TestThePortsAreAllDifferent(t *testing.T) {
 		}
 		seen[p.Number] = p.Program
 	}
-	if len(seen) != 9 {
-		t.Errorf("%d ports, want 9", len(seen))
+	if len(seen) != 10 {
+		t.Errorf("%d ports, want 10", len(seen))
 	}
 }
 
@@ -116,5 +118,33 @@ func TestTheEndOfALogIsShownWithLongLinesCut(t *testing.T) {
 	want := "    three\n    " + strings.Repeat("x", 400) + "…\n"
 	if got := tail(file, 2); got != want {
 		t.Errorf("tail %q, want %q", got, want)
+	}
+}
+
+func TestNamesOfOthersAreAskedForOnlyOnAMachineWithANameServer(t *testing.T) {
+	c := newTestCluster(t)
+	with, without := filepath.Join(t.TempDir(), "with"), filepath.Join(t.TempDir(), "without")
+	for file, text := range map[string]string{with: "search example.test\nnameserver 192.0.2.53\n", without: "# nameserver 192.0.2.53\nnameserver\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, want := range map[string]string{with: with, without: "", without + "-none": ""} {
+		got, err := resolvers(file)
+		if err != nil || got != want {
+			t.Errorf("resolvers of %s: %q, %v; want %q", filepath.Base(file), got, err, want)
+		}
+		v, err := c.values()
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Resolvers = got
+		corefile, err := render("Corefile", v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(string(corefile), "forward . "+with+"\n"); has != (want != "") {
+			t.Errorf("with %s the server forwards: %v\n%s", filepath.Base(file), has, corefile)
+		}
 	}
 }

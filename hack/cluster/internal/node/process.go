@@ -46,6 +46,9 @@ func (c *Cluster) start(name string) error {
 	cmd.Env = []string{"PATH=" + searchPath + ":" + os.Getenv("PATH"), "HOME=" + c.Dir, c.marking()}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := proc.KeepFilesToSelf(); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}

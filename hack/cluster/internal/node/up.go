@@ -104,9 +104,11 @@ func (c *Cluster) upSteps(ctx context.Context) []step {
 		{"start containerd, etcd, API server", starting("containerd", "etcd", "kube-apiserver")},
 		{"containerd and the pause image", func() error { return c.loadPause(ctx) }},
 		{"API server", func() error { return c.apiReady(ctx) }},
-		{"start the others", starting("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")},
+		{"the DNS server's Service", func() error { return c.announceDNS(ctx) }},
+		{"start the others", starting("kube-controller-manager", "kube-scheduler", "coredns", "kubelet", "kube-proxy")},
 		{"node", func() error { return c.nodeReady(ctx) }},
 		{"Service addresses", func() error { return c.proxyReady(ctx) }},
+		{"Service names", func() error { return c.dnsReady(ctx) }},
 		{"write down that it is up", c.finish},
 	}
 }

@@ -59,6 +59,7 @@ func (n Names) subjects() []subject {
 		{file: "controller-manager", name: "system:kube-controller-manager", sans: local, kubeconfig: true},
 		{file: "scheduler", name: "system:kube-scheduler", sans: local, kubeconfig: true},
 		{file: "proxy", name: "system:kube-proxy", kubeconfig: true},
+		{file: "dns", name: "system:coredns", kubeconfig: true},
 	}
 }
 
@@ -73,7 +74,7 @@ func (n Names) apiServer() []string {
 
 // Write makes all of it anew in dir: ca.crt; NAME.crt and NAME.key for apiserver,
 // apiserver-kubelet, apiserver-etcd, etcd, kubelet-server, kubelet, admin,
-// controller-manager, scheduler and proxy; NAME.kubeconfig for the last five;
+// controller-manager, scheduler, proxy and dns; NAME.kubeconfig for the last six;
 // sa.key and sa.pub, which sign and check tokens. Private keys and kubeconfigs are
 // readable by the owner alone. The authority's key is not written: nothing else
 // will be signed by it.

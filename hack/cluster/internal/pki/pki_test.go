@@ -72,6 +72,7 @@ func TestUsersAndGroupsAreThoseTheAPIServerGrantsRightsTo(t *testing.T) {
 		{"controller-manager", "system:kube-controller-manager", nil},
 		{"scheduler", "system:kube-scheduler", nil},
 		{"proxy", "system:kube-proxy", nil},
+		{"dns", "system:coredns", nil},
 	} {
 		s := readCertificate(t, dir, want.file).Subject
 		if s.CommonName != want.user || !slices.Equal(s.Organization, want.groups) {
@@ -88,8 +89,8 @@ func TestEveryCertificateIsSignedByTheAuthority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != 11 {
-		t.Errorf("%d certificates, want 11: %v", len(files), files)
+	if len(files) != 12 {
+		t.Errorf("%d certificates, want 12: %v", len(files), files)
 	}
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f), ".crt")
