@@ -40,6 +40,8 @@ type Form struct {
 	FirstOnly bool
 	// Begun, if set, is called before the first byte is written.
 	Begun func()
+	// Pacer bounds the rate; nil: nothing does.
+	Pacer *Pacer
 }
 
 // Send writes the group of r to stream in the given form, and ends the stream: FIN
@@ -263,6 +265,11 @@ func (g *groupSender) put(p []byte, ofReader int) error {
 	if g.form.Begun != nil {
 		g.form.Begun()
 		g.form.Begun = nil
+	}
+	if g.form.Pacer != nil {
+		if err := g.form.Pacer.Wait(UntilStopped(g.stream), len(p)); err != nil {
+			return err
+		}
 	}
 	g.stall.begin()
 	n, err := g.stream.Write(p)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/session"
 	"github.com/moqrelay/operator/relay/transport"
 	"github.com/moqrelay/operator/relay/wire/lite"
 )
@@ -17,27 +18,33 @@ type datagrams struct {
 	receive sync.Once
 
 	mu  sync.Mutex
-	ids map[*model.Subscription]uint64 // the peer's subscribe ids
+	ids map[*model.Subscription]datagramFlow // the peer's subscriptions
+}
+
+// datagramFlow is how datagrams of a subscription go out.
+type datagramFlow struct {
+	id    uint64         // the peer's subscribe id
+	pacer *session.Pacer // nil: nothing bounds the rate
 }
 
 // initDatagrams makes the session's queue where version and connection have datagrams.
 func (s *Session) initDatagrams() {
 	if s.version.HasDatagrams() && s.conn.MaxDatagram() > 0 {
 		s.datagrams.queue = model.NewDatagramQueue(func() { s.tasks.Go(s.sendDatagrams) })
-		s.datagrams.ids = make(map[*model.Subscription]uint64)
+		s.datagrams.ids = make(map[*model.Subscription]datagramFlow)
 	}
 }
 
 // enter takes a subscription of the peer into the books: its datagrams go out
 // under this id.
-func (s *Session) enterDatagrams(sub *model.Subscription, id uint64) {
+func (s *Session) enterDatagrams(sub *model.Subscription, id uint64, pacer *session.Pacer) {
 	d := &s.datagrams
 	if d.queue == nil {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ids[sub] = id
+	d.ids[sub] = datagramFlow{id, pacer}
 }
 
 func (s *Session) leaveDatagrams(sub *model.Subscription) {
@@ -46,11 +53,11 @@ func (s *Session) leaveDatagrams(sub *model.Subscription) {
 	delete(s.datagrams.ids, sub)
 }
 
-func (d *datagrams) id(sub *model.Subscription) (uint64, bool) {
+func (d *datagrams) flow(sub *model.Subscription) (datagramFlow, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	id, ok := d.ids[sub]
-	return id, ok
+	flow, ok := d.ids[sub]
+	return flow, ok
 }
 
 // sendDatagrams passes on what publishers send as datagrams, until the session
@@ -62,11 +69,11 @@ func (s *Session) sendDatagrams() {
 		if err != nil {
 			return
 		}
-		id, ok := s.datagrams.id(d.Subscription)
-		if !ok || d.Timestamp < 0 {
+		flow, ok := s.datagrams.flow(d.Subscription)
+		if !ok || d.Timestamp < 0 || !flow.pacer.Try(len(d.Payload)) {
 			continue
 		}
-		msg := lite.Datagram{SubscribeID: id, Sequence: d.Sequence, Timestamp: uint64(d.Timestamp), Payload: d.Payload}
+		msg := lite.Datagram{SubscribeID: flow.id, Sequence: d.Sequence, Timestamp: uint64(d.Timestamp), Payload: d.Payload}
 		if buf, err = msg.Append(buf[:0], s.version); err == nil {
 			s.sendDatagram(buf, len(d.Payload))
 		}

@@ -98,7 +98,11 @@ func (s *Session) answerFetch(ctx context.Context, st transport.Stream, msg *lit
 	info, _ := f.Info()
 	key := session.Key{Subscriber: msg.Priority, Publisher: info.Priority, Fetch: true}
 	defer s.ranks.Queue(key).Open(msg.Group, st).Close()
-	return true, s.sender.Send(ctx, st, r, s.form(nil, r.First()))
+	form := s.form(nil, r.First())
+	pacer, paced := s.pacer(path)
+	defer paced()
+	form.Pacer = pacer
+	return true, s.sender.Send(ctx, st, r, form)
 }
 
 // Fetch implements [model.Fetcher]: it asks the peer for one group.

@@ -162,6 +162,7 @@ type delivery struct {
 	skipped  int64          // bytes that are counted; of the delivering goroutine
 
 	queue     *session.Queue // ranks the groups
+	pacer     *session.Pacer // nil: nothing bounds the rate
 	mu        sync.Mutex
 	publisher uint8 // the track's own priority, once known; guarded by mu
 }
@@ -181,8 +182,11 @@ func (s *Session) newDelivery(st transport.Stream, req *lite.Subscribe) (*delive
 	s.tier.Subscriptions.Begin()
 	d := &delivery{s: s, st: st, id: req.ID, path: path, sub: sub, began: time.Now()}
 	d.queue = s.ranks.Queue(session.Key{Subscriber: options.Priority, Ordered: options.Ordered})
-	s.enterDatagrams(sub, req.ID)
+	var paced func()
+	d.pacer, paced = s.pacer(path)
+	s.enterDatagrams(sub, req.ID, d.pacer)
 	d.over = sync.OnceFunc(func() {
+		paced()
 		s.leaveDatagrams(sub)
 		sub.Close()
 		s.requests.release(req.ID)
@@ -191,6 +195,14 @@ func (s *Session) newDelivery(st transport.Stream, req *lite.Subscribe) (*delive
 		s.tier.Subscriptions.End()
 	})
 	return d, nil
+}
+
+// pacer is what bounds the rate of a broadcast to the peer.
+func (s *Session) pacer(path model.Path) (p *session.Pacer, done func()) {
+	if s.cfg.Pacer == nil {
+		return nil, func() {}
+	}
+	return s.cfg.Pacer(path)
 }
 
 // serve delivers groups until the track ends or the peer has enough.
@@ -464,7 +476,7 @@ func (d *delivery) send(ctx context.Context, stream transport.SendStream, r *mod
 	}
 	defer d.queue.Open(group.Sequence, stream).Close()
 	form := d.s.form(header, r.First())
-	form.Begun = d.begun
+	form.Begun, form.Pacer = d.begun, d.pacer
 	err = d.s.sender.Send(ctx, stream, r, form)
 	if err != nil && d.s.ctx.Err() == nil {
 		d.s.log.Debug("group cut short", "subscription", d.id, "group", group.Sequence, "error", err)

@@ -43,6 +43,13 @@ type Config struct {
 	// CountersFor, if set, is where the traffic and the requests of a session are
 	// counted whose grant has this tier. It is called once, when that is known.
 	CountersFor func(tier string) *session.Counters
+	// Admit, if set, may refuse the session when its grant is known, before anything
+	// is kept for it. It is called once.
+	Admit func(session.Grant) error
+	// Pacer, if set, bounds what goes to the peer of one broadcast, an absolute path;
+	// nil does not. It is called for each request of the peer for groups, and done
+	// at the end of that.
+	Pacer func(path model.Path) (p *session.Pacer, done func())
 	// Log receives the session's events; nil discards them.
 	Log *slog.Logger
 	// OnGoaway, if set, is called once when the peer says GOAWAY, with the URI it

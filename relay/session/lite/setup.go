@@ -157,6 +157,12 @@ func (s *Session) authorize(request string) (err error) {
 		if grant, err = s.grant(request); err != nil {
 			return
 		}
+		if s.cfg.Admit != nil {
+			if err = s.cfg.Admit(grant); err != nil {
+				err = &Error{Code: lite.SessionInternalError, Err: err} // there is no code for it
+				return
+			}
+		}
 		s.peer.mu.Lock()
 		s.peer.grant, s.peer.request = grant, request
 		s.peer.mu.Unlock()
