@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -30,6 +31,9 @@ type DialConfig struct {
 	CertificateHashes [][sha256.Size]byte
 	// Origin is sent with a WebTransport request, as browsers do; empty: none.
 	Origin string
+	// ReceiveBuffer and SendBuffer are the socket's buffers in bytes, as in [Config];
+	// both 0 leaves what quic-go set.
+	ReceiveBuffer, SendBuffer int
 }
 
 // Dial opens native QUIC to HOST:PORT. ctx bounds the dialling alone. The
@@ -74,7 +78,40 @@ func dial(ctx context.Context, address string, cfg DialConfig, alpn []string) (*
 		return nil, err
 	}
 	silenceBufferWarning()
+	if cfg.ReceiveBuffer != 0 || cfg.SendBuffer != 0 {
+		return cfg.dialFromSocket(ctx, address, alpn)
+	}
 	return quic.DialAddr(ctx, address, cfg.tlsConfig(alpn), cfg.quicConfig())
+}
+
+// dialFromSocket dials from a socket whose buffers are set.
+func (c DialConfig) dialFromSocket(ctx context.Context, address string, alpn []string) (*quic.Conn, error) {
+	remote, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return nil, err
+	}
+	udp, err := net.ListenUDP("udp", nil)
+	if err != nil {
+		return nil, err
+	}
+	conf := c.tlsConfig(alpn)
+	if conf.ServerName == "" {
+		conf.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	tr := &quic.Transport{Conn: udp}
+	closeAll := func() { _ = errors.Join(tr.Close(), udp.Close()) }
+	conn, err := tr.Dial(ctx, remote, conf, c.quicConfig())
+	if err != nil {
+		closeAll()
+		return nil, err
+	}
+	context.AfterFunc(conn.Context(), closeAll)
+	// After quic-go set sizes of its own, or they would replace ours.
+	if _, err := newSocket(udp, c.ReceiveBuffer, c.SendBuffer); err != nil {
+		_ = conn.CloseWithError(0, "")
+		return nil, err
+	}
+	return conn, nil
 }
 
 // openSession asks for a session on an HTTP/3 connection, which is ended when ctx

@@ -23,6 +23,8 @@ type Listener struct {
 	listen *quic.Listener
 	http3  *http3.Server
 
+	misrouted misrouted
+
 	ctx      context.Context // ends with Close
 	cancel   context.CancelCauseFunc
 	accepted chan transport.Conn
@@ -73,7 +75,7 @@ func (l *Listener) open(ctx context.Context) error {
 		return err
 	}
 	conn := packets.(*net.UDPConn)
-	l.quic = &quic.Transport{Conn: conn, ConnContext: l.admit}
+	l.quic = &quic.Transport{Conn: conn, ConnContext: l.admit, Tracer: &l.misrouted}
 	l.listen, err = l.quic.Listen(l.cfg.tlsConfig(), l.cfg.quicConfig())
 	if err != nil {
 		return errors.Join(err, l.quic.Close(), conn.Close())
