@@ -28,6 +28,7 @@ func (t *track) attemptLocked(route *Announcement) *Producer {
 	if t.any {
 		p.resumed, p.from = true, t.highest+1
 	}
+	t.origin.carryLocked(t)
 	return p
 }
 
@@ -52,6 +53,7 @@ func (t *track) resume(p *Producer) bool {
 		then.moved = append(then.moved, t)
 	default:
 		o.parkLocked(t)
+		o.carryLocked(t)
 	}
 	t.mu.Unlock()
 	o.mu.Unlock()

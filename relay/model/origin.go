@@ -241,6 +241,9 @@ func (o *Origin) forgetTrack(t *track) {
 		delete(o.tracks, t.key)
 	}
 	o.routeLocked(t, nil)
+	t.mu.Lock()
+	o.carryLocked(t)
+	t.mu.Unlock()
 }
 
 // routeLocked says from which route a track is asked, or whose return it waits

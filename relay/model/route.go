@@ -73,6 +73,9 @@ type Announcement struct {
 	gone     chan struct{}       // not nil: the route is lost and its path lingers; closed when it is over
 	linger   *time.Timer         // ends that
 	doomed   *time.Timer         // not nil: see condemnLocked; ends that
+	carries  int                 // tracks that are asked of it on behalf of somebody
+	warm     bool                // carries is above 0, or was a moment ago
+	cooling  *time.Timer         // ends that moment
 }
 
 // readLocked takes what the route says now over: given is the epoch that it came with.
@@ -217,6 +220,9 @@ func (a *Announcement) standsLocked() bool { return !a.lost() && a.doomed == nil
 func (o *Origin) removeLocked(a *Announcement, then *aftermath) {
 	a.over = true
 	a.pardonLocked()
+	if a.cooling != nil {
+		a.cooling.Stop()
+	}
 	if a.at.remove(a) {
 		o.stats.Broadcasts.Add(-1)
 	}
@@ -317,13 +323,24 @@ func (o *Origin) usableLocked(a *Announcement, peer Peer) bool {
 	return !slices.Contains(r.Hops, o.cfg.ID)
 }
 
-// bestLocked is the best usable route announced for exactly this place.
+// bestLocked is the usable route announced for exactly this place that a request
+// goes to, and that is shown: the best one, or one of the same content by which that
+// is carried already.
 func (o *Origin) bestLocked(at *place, peer Peer) *Announcement {
-	var best *Announcement
+	var best, carrying *Announcement
 	for _, a := range at.routes {
-		if o.usableLocked(a, peer) && (best == nil || better(a, best)) {
+		if !o.usableLocked(a, peer) {
+			continue
+		}
+		if best == nil || better(a, best) {
 			best = a
 		}
+		if a.carries > 0 && !a.route.draining() && (carrying == nil || better(a, carrying)) {
+			carrying = a
+		}
+	}
+	if carrying != nil && carrying.content == best.content {
+		return carrying
 	}
 	return best
 }

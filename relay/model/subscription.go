@@ -373,6 +373,7 @@ func (s *Subscription) Close() {
 	t.mergeLocked()
 	stopped := t.stopped
 	t.mu.Unlock()
+	t.demand()
 	for _, r := range readers {
 		r.Close()
 	}

@@ -31,11 +31,12 @@ const rememberedGroups = 1024
 // track is one upstream request and what came of it. Where a source is lost and
 // another one brings the same content the request goes on with that one.
 type track struct {
-	origin *Origin
-	path   Path
-	name   string
-	key    trackKey      // guarded by origin.mu
-	route  *Announcement // that it is asked of, or that is to return; guarded by origin.mu
+	origin  *Origin
+	path    Path
+	name    string
+	key     trackKey      // guarded by origin.mu
+	route   *Announcement // that it is asked of, or that is to return; guarded by origin.mu
+	carried *Announcement // the route that it counts for; written with origin.mu and mu
 
 	maxAge atomic.Int64 // retention of groups that are not the latest, time.Duration
 	spoken wake         // a group has its first frame or its end, or the track has
@@ -118,6 +119,7 @@ func (t *track) accept(p *Producer, info Info) {
 	close(t.answered)
 	t.mergeLocked()
 	t.mu.Unlock()
+	t.demand()
 }
 
 // beginAt records the publisher's first group.
@@ -137,8 +139,8 @@ func (t *track) beginAt(p *Producer, first uint64) {
 func (t *track) join(options Options, peer Peer) *Subscription {
 	s := &Subscription{track: t, passive: options.Passive, options: options, peer: peer, open: make(map[*Reader]struct{})}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.stopped {
+		t.mu.Unlock()
 		return nil
 	}
 	if t.linger != nil {
@@ -149,6 +151,8 @@ func (t *track) join(options Options, peer Peer) *Subscription {
 	t.origin.stats.Subscriptions.Add(s.viewers())
 	s.beginLocked()
 	t.mergeLocked()
+	t.mu.Unlock()
+	t.demand()
 	return s
 }
 

@@ -1,7 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"time"
 )
 
 // ChangeKind says what happened to a path.
@@ -23,6 +26,14 @@ type Change struct {
 	Route Route
 }
 
+// holdDown is how long a watcher keeps to itself that a route has become worse. In
+// a mesh whose paths change, most such news is true for a moment only: the better
+// route comes back by another relay, or the end of all of them is on its way. What
+// is told at once makes every relay tell every other one of each step. The time is
+// longer than news takes from one relay to the next, queues included, and shorter
+// than a viewer notices; TestChurnInAMesh counts what it saves.
+const holdDown = 100 * time.Millisecond
+
 // Watcher follows the routes at and below a prefix, as one peer may see them.
 type Watcher struct {
 	origin *Origin
@@ -34,14 +45,22 @@ type Watcher struct {
 	// guarded by origin.mu
 	shown  map[Path]shownRoute
 	dirty  map[Path]struct{}
+	held   map[Path]time.Time // paths whose route is worse than was told, until then; nil while there are none
+	queue  []holding          // the same by time, and some that are not held any more
 	begun  bool
 	closed bool
 }
 
 // shownRoute is what the watcher was last told of a path.
 type shownRoute struct {
-	route   *Announcement
-	recency uint64
+	route *Route
+	warm  uint64 // as told: see shownWarm
+}
+
+// holding is the end of one path's hold.
+type holding struct {
+	path Path
+	due  time.Time
 }
 
 // Watch begins to follow the routes at and below prefix that do not lead through
@@ -65,7 +84,9 @@ func (o *Origin) Watch(prefix Path, peer Peer) *Watcher {
 }
 
 // Next returns what changed since the last call, in the order of paths. The first
-// call returns at once, with what there is, or with nothing; later ones wait. The
+// call returns at once, with what there is, or with nothing; later ones wait. That a
+// route has become worse, by cost, length or an older epoch, is told 100 ms later, if
+// it still is so; that it is over, at the highest cost, or better, at once. The
 // error is [ErrClosed] after Close, or the context's cause.
 func (w *Watcher) Next(ctx context.Context) ([]Change, error) {
 	for {
@@ -74,12 +95,36 @@ func (w *Watcher) Next(ctx context.Context) ([]Change, error) {
 		if ready || err != nil {
 			return changes, err
 		}
-		select {
-		case <-wakened:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := w.wait(ctx, wakened); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// wait returns when there may be something to tell.
+func (w *Watcher) wait(ctx context.Context, wakened <-chan struct{}) error {
+	var due <-chan time.Time
+	if at, ok := w.firstDue(); ok {
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-wakened:
+	case <-due:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (w *Watcher) firstDue() (at time.Time, ok bool) {
+	w.origin.mu.Lock()
+	defer w.origin.mu.Unlock()
+	if len(w.queue) == 0 {
+		return at, false
+	}
+	return w.queue[0].due, true
 }
 
 // Close ends the watcher; a waiting Next returns.
@@ -99,8 +144,10 @@ func (w *Watcher) collect() (changes []Change, ready bool, err error) {
 	if w.closed {
 		return nil, false, ErrClosed
 	}
+	now := time.Now()
+	w.dueLocked(now)
 	for _, path := range sortedKeys(w.dirty) {
-		if c, changed := w.lookLocked(path); changed {
+		if c, changed := w.lookLocked(path, now); changed {
 			changes = append(changes, c)
 		}
 	}
@@ -110,8 +157,21 @@ func (w *Watcher) collect() (changes []Change, ready bool, err error) {
 	return changes, ready, nil
 }
 
+// dueLocked marks the paths whose hold is over.
+func (w *Watcher) dueLocked(now time.Time) {
+	for len(w.queue) > 0 && !w.queue[0].due.After(now) {
+		if h := w.queue[0]; w.held[h.path].Equal(h.due) {
+			w.dirty[h.path] = struct{}{}
+		}
+		w.queue = w.queue[1:]
+	}
+	if len(w.queue) == 0 {
+		w.queue = nil
+	}
+}
+
 // lookLocked compares what the watcher was told of a path with what is.
-func (w *Watcher) lookLocked(path Path) (Change, bool) {
+func (w *Watcher) lookLocked(path Path, now time.Time) (Change, bool) {
 	best := w.bestLocked(path)
 	before, known := w.shown[path]
 	switch {
@@ -119,16 +179,59 @@ func (w *Watcher) lookLocked(path Path) (Change, bool) {
 		return Change{}, false
 	case best == nil:
 		delete(w.shown, path)
+		delete(w.held, path)
 		return Change{Path: path, Kind: Ended}, true
-	case known && before.route == best && before.recency == best.recency:
-		return Change{}, false
 	}
-	w.shown[path] = shownRoute{route: best, recency: best.recency}
-	c := Change{Path: path, Kind: Updated, Route: *best.route}
-	if !known {
-		c.Kind = Started
+	c := Change{Path: path, Route: *best.route}
+	c.Route.Warm = best.shownWarm()
+	news := true
+	if known {
+		c.Kind = Updated
+		news = before.route != best.route && !before.looksLike(&c.Route) || before.warm != c.Route.Warm
+		if news && w.holdsLocked(path, now, &before, &c.Route) {
+			return Change{}, false
+		}
 	}
-	return c, true
+	delete(w.held, path)
+	w.shown[path] = shownRoute{route: best.route, warm: c.Route.Warm}
+	return c, news
+}
+
+// holdsLocked reports whether the change is to be told later.
+func (w *Watcher) holdsLocked(path Path, now time.Time, before *shownRoute, r *Route) bool {
+	if r.draining() || !before.exceeds(r) {
+		return false
+	}
+	due, held := w.held[path]
+	if !held {
+		if w.held == nil {
+			w.held = make(map[Path]time.Time)
+		}
+		due = now.Add(holdDown)
+		w.held[path] = due
+		w.queue = append(w.queue, holding{path, due})
+	}
+	return now.Before(due)
+}
+
+// told is the route as the watcher was told it.
+func (s *shownRoute) told() *Route {
+	r := *s.route
+	r.Warm = s.warm
+	return &r
+}
+
+// exceeds reports whether what was told is better than r, or as good.
+func (s *shownRoute) exceeds(r *Route) bool {
+	before := s.told()
+	return cmp.Or(compareEpoch(before, r), compareCost(before, r)) <= 0
+}
+
+// looksLike reports whether nothing that a peer may see is different, which says
+// something only where the content is known to be the same.
+func (s *shownRoute) looksLike(r *Route) bool {
+	b := s.told()
+	return r.Epoch != [16]byte{} && r.Epoch == b.Epoch && r.Warm == b.Warm && r.Cold == b.Cold && slices.Equal(r.Hops, b.Hops)
 }
 
 func (w *Watcher) bestLocked(path Path) *Announcement {

@@ -283,6 +283,7 @@ func (a *announcer) appendChange(b []byte, c model.Change) []byte {
 		return a.appendEnd(b, c.Path)
 	case now == nil:
 		return a.appendStart(b, c, hops)
+	case a.saysNothing(now.route, c.Route):
 	case a.s.version.HasAnnounceUpdate():
 		kind := lite.AnnounceUpdate
 		if a.s.version.HasEpochs() && now.route.Epoch != c.Route.Epoch {
@@ -299,6 +300,13 @@ func (a *announcer) appendChange(b []byte, c model.Change) []byte {
 	}
 	now.route = c.Route
 	return b // 03 and 04 cannot say what has changed
+}
+
+// saysNothing reports whether only what 05 does not carry has changed, the cost. It
+// would read as another "active".
+func (a *announcer) saysNothing(before, now model.Route) bool {
+	return !a.s.version.HasCost() && a.s.version.HasAnnounceUpdate() &&
+		slices.Equal(before.Hops, now.Hops) && !moved(before, now)
 }
 
 func (a *announcer) appendStart(b []byte, c model.Change, hops []uint64) []byte {

@@ -559,3 +559,31 @@ func TestAnotherPublisherIsEndAndStartOn03And04AndAnUpdateAfter(t *testing.T) {
 		}[v])
 	}, lite.Lite03, lite.Lite04, lite.Lite05, lite.Lite06)
 }
+
+// The first viewer makes the broadcast free for others, which 05 has no words for.
+func TestACostThatChangesIsToldWhereThereIsOne(t *testing.T) {
+	scripted(t, func(t *testing.T, v lite.Version) {
+		s := server(t, v)
+		pub, _ := s.publisher("cam")
+		s.run("open bidi a\n a write " + request(v))
+		s.run(map[lite.Version]string{
+			lite.Lite05: `a want 02 0a 01 | 07 01 03"cam" 01 03`,
+			lite.Lite06: `a want 02 0a 01 | 00 08 03"cam" 01 03 01 02`,
+		}[v])
+		sub, err := s.origin.Subscribe("cam", "video", model.Peer{}, model.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pub.producer(t, 0)
+		s.run(map[lite.Version]string{
+			lite.Lite05: "a want nothing",
+			lite.Lite06: "a want 02 05 00 01 03 00 02",
+		}[v])
+		sub.Close()
+		s.run("wait 5s")
+		s.run(map[lite.Version]string{
+			lite.Lite05: "a want nothing\n wait 100ms\n a want nothing",
+			lite.Lite06: "a want nothing\n wait 100ms\n a want 02 05 00 01 03 01 02",
+		}[v])
+	}, lite.Lite05, lite.Lite06)
+}

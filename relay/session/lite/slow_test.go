@@ -51,7 +51,7 @@ func TestASessionWhosePeerTakesNothingForAMinuteIsClosed(t *testing.T) {
 		s.run("accept uni g\n wait 59s\n alive")
 		// Control traffic goes on, and is no sign of life.
 		s.deaf.Store(false)
-		s.run("open bidi b\n b write " + request(v) + "\n b want 02 0a 01 | 00 08 03\"cam\" 01 03 01 02")
+		s.run("open bidi b\n b write " + request(v) + "\n b want 02 0a 01 | 00 08 03\"cam\" 01 03 00 02") // it is carried
 		s.run("wait 11s\n close 0x5 too far behind")
 		want(t, "stalled", s.counters.Stalled.Load(), 1)
 	}, lite.Lite06)

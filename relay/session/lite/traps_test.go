@@ -383,20 +383,21 @@ func TestOurSetupIsTheVeryFirstStream(t *testing.T) {
 func TestAPeerWithoutSetupIsAnsweredAfterTwoSeconds(t *testing.T) {
 	scripted(t, func(t *testing.T, v lite.Version) {
 		s := newScript(t, v, Config{}, transport.PipeConfig{HasURI: true}, false)
-		pub, _ := s.publisher("cam")
-		s.run(`
-			open bidi a
-			a write ` + request(v) + `
-			open bidi b
-			b write ` + subscribeTo(v, "c8") + `
-			wait 1999ms
-			a want nothing
-			wait 2ms
-		`)
+		s.publisher("cam")
+		s.run("open bidi a\n a write " + request(v) + "\n wait 1999ms\n a want nothing\n wait 2ms")
 		s.run(map[lite.Version]string{
 			lite.Lite05: `a want 02 0a 01 | 07 01 03"cam" 01 03`,
 			lite.Lite06: `a want 02 0a 01 | 00 08 03"cam" 01 03 01 02`,
 		}[v])
+	}, lite.Lite05, lite.Lite06)
+	scripted(t, func(t *testing.T, v lite.Version) {
+		s := newScript(t, v, Config{}, transport.PipeConfig{HasURI: true}, false)
+		pub, _ := s.publisher("cam")
+		s.run("open bidi b\n b write " + subscribeTo(v, "c8") + "\n wait 1999ms")
+		if n := s.origin.Stats().Tracks.Load(); n != 0 {
+			t.Fatalf("%d tracks are requested after 1,999 ms, want 0", n)
+		}
+		s.run("wait 2ms")
 		pub.producer(t, 0)
 	}, lite.Lite05, lite.Lite06)
 }
