@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/moqrelay/operator/relay/auth"
 	"github.com/moqrelay/operator/relay/config"
@@ -120,14 +121,22 @@ func (s *Server) authorizer(info transport.Info) func(context.Context, string) (
 // deny judges a request before it becomes a session: it returns the HTTP status
 // of the refusal and its text, or 0.
 func (s *Server) deny(ctx context.Context, info transport.Info) (status int, text string) {
+	var root model.Path
 	if s.auth == nil {
-		return 0, ""
+		escaped, _, _ := strings.Cut(info.Path, "?")
+		root, _ = requestedPath(escaped) // the session refuses what is none
+	} else {
+		grant, err := s.auth.Authorize(ctx, auth.Request{Path: info.Path, Certificates: info.Certificates})
+		if err != nil {
+			return s.denied(info.Kind, info.Remote, err), err.Error()
+		}
+		root = grant.Root
 	}
-	_, err := s.auth.Authorize(ctx, auth.Request{Path: info.Path, Certificates: info.Certificates})
-	if err == nil {
-		return 0, ""
+	if s.tenants.full(tenantOf(root), s.live.Load().Limits.SessionsPerTenant) {
+		s.sessions.refuse(refusedOverload)
+		return http.StatusServiceUnavailable, errTenantFull.Error()
 	}
-	return s.denied(info.Kind, info.Remote, err), err.Error()
+	return 0, ""
 }
 
 // grantOf is what a plain HTTP request may do, by the token in its query or its

@@ -47,10 +47,20 @@ func (s *Server) fetchGroup(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusForbidden, session.ErrForbidden.Error())
 		return
 	}
+	status, end := s.fetches.begin(s.live.Load().Limits, remoteAddr(r))
+	if status != 0 {
+		counts.Refused.Add(session.ErrLimit)
+		w.Header().Set("Retry-After", "1")
+		answer(w, status, fetchLimits[status])
+		return
+	}
+	defer end()
+	pacer, paced := s.tenants.pacer(path)
+	defer paced()
 	// The server's deadlines are for short answers: this one has its own, for each step.
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{})
-	f := &httpFetch{w: w, control: control, counts: &counts.Counters}
+	f := &httpFetch{w: w, control: control, counts: &counts.Counters, pacer: pacer}
 	err = f.serve(r.Context(), func() (*model.Fetch, error) { return s.origin.Fetch(path, track, model.Peer{}, options) })
 	switch {
 	case err == nil:
@@ -61,6 +71,12 @@ func (s *Server) fetchGroup(w http.ResponseWriter, r *http.Request) {
 		f.extend()
 		answer(w, fetchStatus(err), err.Error())
 	}
+}
+
+// fetchLimits says which limit refuses a fetch, by the status that does.
+var fetchLimits = map[int]string{
+	http.StatusTooManyRequests:    "too many fetches from this address at a time",
+	http.StatusServiceUnavailable: "too many fetches at a time",
 }
 
 // fetchRequest reads what a fetch asks for.
@@ -127,7 +143,8 @@ type httpFetch struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	counts  *session.Counters
-	begun   bool // the head of the answer is written
+	pacer   *session.Pacer // nil: nothing bounds the rate
+	begun   bool           // the head of the answer is written
 }
 
 // serve answers with the group. It fails before the answer has begun where it can.
@@ -173,6 +190,9 @@ func (f *httpFetch) copy(ctx context.Context, r *model.Reader, patience *time.Ti
 			}
 			b = b[:min(len(b), fetchStep)]
 			patience.Stop() // a slow client has its own
+			if err := f.pacer.Wait(ctx, len(b)); err != nil {
+				return err
+			}
 			if err := f.write(b); err != nil {
 				return err
 			}
@@ -224,7 +244,7 @@ func (s *Server) announced(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	watcher := s.origin.Watch(prefix, model.Peer{})
+	watcher := s.origin.Watch(prefix, model.Peer{}) // looks at that part alone
 	defer watcher.Close()
 	changes, err := watcher.Next(r.Context())
 	if err != nil {

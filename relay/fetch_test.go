@@ -80,9 +80,12 @@ func (d *desk) want(target string, code int, body string) {
 }
 
 // source answers every request for a track in its own way.
-type source func(p *model.Producer)
+func source(pull func(p *model.Producer)) model.Source { return &funcSource{pull} }
 
-func (f source) Pull(p *model.Producer) { f(p) }
+// funcSource is a source; it can be compared.
+type funcSource struct{ pull func(p *model.Producer) }
+
+func (f *funcSource) Pull(p *model.Producer) { f.pull(p) }
 
 // begin opens a group of a track that it accepts.
 func begin(t *testing.T, p *model.Producer, sequence uint64, payloads ...string) *model.GroupWriter {

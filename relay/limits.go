@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -75,6 +76,42 @@ func ipOf(remote net.Addr) string {
 		return remote.String()
 	}
 	return host
+}
+
+// fetches are the groups that are fetched over HTTP now.
+type fetches struct {
+	mu    sync.Mutex // guards what follows
+	all   int
+	perIP map[string]int
+}
+
+// begin counts one more in, or returns the HTTP status that refuses it: 503 where
+// there are too many in all, 429 where this client has too many. end counts it out.
+func (f *fetches) begin(limits config.Limits, remote net.Addr) (status int, end func()) {
+	ip := ipOf(remote)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case limits.HTTPFetchesPerIP > 0 && f.perIP[ip] >= limits.HTTPFetchesPerIP:
+		return http.StatusTooManyRequests, nil
+	case limits.HTTPFetches > 0 && f.all >= limits.HTTPFetches:
+		return http.StatusServiceUnavailable, nil
+	}
+	if f.perIP == nil {
+		f.perIP = make(map[string]int)
+	}
+	f.all++
+	f.perIP[ip]++
+	return 0, func() { f.end(ip) }
+}
+
+func (f *fetches) end(ip string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all--
+	if f.perIP[ip]--; f.perIP[ip] == 0 {
+		delete(f.perIP, ip)
+	}
 }
 
 // setupTimeout is how long a connection may take until it is a session.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"regexp"
 	"sync/atomic"
 
 	"github.com/moqrelay/operator/relay/config"
@@ -24,12 +25,31 @@ func newLogHandler(out io.Writer, cfg config.Log) *logHandler {
 
 // set changes the level and the form of all later lines.
 func (h *logHandler) set(cfg config.Log) {
-	options := &slog.HandlerOptions{Level: logLevel(cfg.Level)}
+	options := &slog.HandlerOptions{Level: logLevel(cfg.Level), ReplaceAttr: withoutTokens}
 	var inner slog.Handler = slog.NewJSONHandler(h.out, options)
 	if cfg.Format == config.FormatText {
 		inner = slog.NewTextHandler(h.out, options)
 	}
 	h.inner.Store(&inner)
+}
+
+// tokenText is a token in a query, also where that was written so that it is part
+// of a path.
+var tokenText = regexp.MustCompile(`(?i)jwt(=|%3D)[^&\s"]*`)
+
+// hideTokens is a text that may be shown to whoever reads a log.
+func hideTokens(text string) string { return tokenText.ReplaceAllString(text, "jwt=…") }
+
+// withoutTokens hides tokens in whatever is logged: names come from peers, and one
+// who writes ?jwt= as %3Fjwt= has its token in a name.
+func withoutTokens(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case string:
+		a.Value = slog.StringValue(hideTokens(v))
+	case error:
+		a.Value = slog.StringValue(hideTokens(v.Error()))
+	}
+	return a
 }
 
 func logLevel(level config.Level) slog.Level {

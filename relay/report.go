@@ -53,6 +53,8 @@ func (r *reloads) current() status.Config {
 // Stats is what was counted since the start.
 func (s *Server) Stats() admin.Stats {
 	stats := modelStats(s.origin.Stats())
+	stats.EgressPauses, stats.EgressPauseTime = s.tenants.paced.Waits.Load(), time.Duration(s.tenants.paced.Time.Load())
+	stats.DatagramsDropped["queue"] += s.tenants.paced.Dropped.Load()
 	stats.AcceptFailures, stats.AcceptStalled = make(map[string]map[string]int64), make(map[string]map[string]time.Duration)
 	s.sockets.tcp.count(&stats)
 	s.sockets.status.count(&stats)
@@ -130,7 +132,7 @@ func (s *Server) routeLines() iter.Seq[any] {
 			if hops == nil {
 				hops = []uint64{}
 			}
-			if !yield(status.Route{Path: string(r.Path), Session: ids[any(r.Source)], Hops: hops}) {
+			if !yield(status.Route{Path: hideTokens(string(r.Path)), Session: ids[any(r.Source)], Hops: hops}) {
 				return
 			}
 		}
@@ -140,7 +142,7 @@ func (s *Server) routeLines() iter.Seq[any] {
 func (s *Server) cacheLines() iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for _, t := range s.origin.Cached() {
-			if !yield(status.CachedTrack{Path: string(t.Path), Track: t.Name, Groups: t.Groups, Newest: t.Newest, Bytes: t.Bytes}) {
+			if !yield(status.CachedTrack{Path: hideTokens(string(t.Path)), Track: hideTokens(t.Name), Groups: t.Groups, Newest: t.Newest, Bytes: t.Bytes}) {
 				return
 			}
 		}

@@ -50,6 +50,8 @@ type Server struct {
 	sockets      sockets
 	qmux         qmux.Config
 	handshakes   rate
+	tenants      tenants
+	fetches      fetches
 
 	live      atomic.Pointer[config.LiveConfig]
 	reloads   reloads
@@ -81,6 +83,7 @@ func New(o Options) (*Server, error) {
 	s.traffic = newTraffic(tiers(cfg.Auth)...)
 	s.sessions = newSessions(s.traffic)
 	s.live.Store(&live)
+	s.tenants.setRate(int64(live.Limits.EgressBytesPerSecondPerTenant))
 	var err error
 	if s.certificates, err = newCertificates(cfg.TLS, s.log, s.reloads.countTLS); err != nil {
 		return nil, err

@@ -49,8 +49,11 @@ type openSession struct {
 	cancel  context.CancelCauseFunc
 
 	// guarded by sessions.mu
-	drained bool          // told to leave
-	counts  *tierCounters // where it is counted; nil before it is let in
+	drained  bool          // told to leave
+	counts   *tierCounters // where it is counted; nil before it is let in
+	admitted bool          // counted for tenant
+	tenant   string
+	gone     bool // ended
 }
 
 func newSessions(t *traffic) *sessions {
@@ -77,6 +80,8 @@ func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 	open.session = lite.New(conn, version, lite.Config{
 		Origin:      s.origin,
 		Authorize:   s.authorizer(info),
+		Admit:       func(grant session.Grant) error { return s.admitTo(open, grant) },
+		Pacer:       s.tenants.pacer,
 		Limits:      sessionLimits(limits),
 		Counters:    &s.traffic.of(info.Kind, "").Counters,
 		CountersFor: func(tier string) *session.Counters { return s.sessions.grant(open, tier) },
@@ -86,7 +91,7 @@ func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 		conn.Close(uint64(wire.SessionInternalError), "no new sessions now: overload")
 		return
 	}
-	if s.auth == nil { // what it may do is known already
+	if s.auth == nil && limits.SessionsPerTenant == 0 { // it is let in already
 		s.sessions.grant(open, "")
 	}
 	log = log.With("session", open.id)
@@ -96,6 +101,9 @@ func (s *Server) serve(ctx context.Context, conn transport.Conn) {
 	}
 	err = open.session.Run(ctx)
 	reason := s.sessions.remove(open, err, ctx.Err() != nil)
+	if open.admitted {
+		s.tenants.leave(open.tenant)
+	}
 	logEnd(ctx, log, reason, err, time.Since(open.started))
 }
 
@@ -104,11 +112,11 @@ func (s *sessions) grant(o *openSession, tier string) *session.Counters {
 	counts := s.traffic.of(o.conn.Info().Kind, tier)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o.counts == nil {
+	if o.counts == nil && !o.gone {
 		o.counts = counts
 		counts.opened++
 	}
-	return &o.counts.Counters
+	return &counts.Counters
 }
 
 func logEnd(ctx context.Context, log *slog.Logger, reason string, err error, lasted time.Duration) {
@@ -141,6 +149,7 @@ func (s *sessions) remove(o *openSession, err error, forced bool) string {
 	ip := ipOf(o.conn.Info().Remote)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	o.gone = true
 	delete(s.open, o.id)
 	if s.perIP[ip]--; s.perIP[ip] == 0 {
 		delete(s.perIP, ip)
@@ -160,7 +169,7 @@ func closeReason(o *openSession, err error, forced bool) string {
 	fault, ours := errors.AsType[*lite.Error](err)
 	closed, ended := errors.AsType[*transport.CloseError](err)
 	switch {
-	case forced:
+	case forced, errors.Is(err, errTenantFull):
 		return closedForced
 	case ours && fault.Code == wire.SessionUnauthorized:
 		return closedExpired

@@ -113,6 +113,9 @@ func (s *Server) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	info := transport.Info{Kind: transport.WebSocket, Path: r.URL.RequestURI(), Remote: remoteAddr(r), Certificates: clientCertificates(r.TLS)}
 	if status, text := s.deny(ctx, info); status != 0 {
+		if status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
 		answer(w, status, text)
 		return
 	}

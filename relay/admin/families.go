@@ -43,6 +43,9 @@ var families = []family{
 	{desc: describe("ingest_pause_seconds_total", "How long ingest streams waited, those that still wait aside."), kind: counterKind, read: func(r reading, emit emit) { emit(r.stats.PauseTime.Seconds()) }},
 	counter("ingest_pause_denied_total", "Waits that the session's credit did not cover.", func(r reading) int64 { return r.stats.PausesDenied }),
 
+	counter("egress_pauses_total", "Writes to viewers that waited for their tenant's rate.", func(r reading) int64 { return r.stats.EgressPauses }),
+	{desc: describe("egress_pause_seconds_total", "How long writes to viewers waited for their tenant's rate, those that still wait aside."), kind: counterKind, read: func(r reading, emit emit) { emit(r.stats.EgressPauseTime.Seconds()) }},
+
 	gauge("cache_bytes", "Charge of all groups held.", func(r reading) int64 { return r.doc.Cache.Bytes }),
 	gauge("cache_capacity_bytes", "Ceiling of the charge.", func(r reading) int64 { return r.doc.Cache.Capacity }),
 	gauge("cache_groups", "Groups held.", func(r reading) int64 { return r.stats.CachedGroups }),

@@ -51,6 +51,8 @@ moq_relay_datagrams_dropped_total{reason="queue"} 0
 moq_relay_datagrams_dropped_total{reason="size"} 0
 moq_relay_datagrams_total{role="publisher",tier="open"} 0
 moq_relay_datagrams_total{role="subscriber",tier="open"} 0
+moq_relay_egress_pause_seconds_total 0
+moq_relay_egress_pauses_total 0
 moq_relay_expired_bytes_total{tier="open"} 0
 moq_relay_fetches_total{role="publisher",tier="open"} 0
 moq_relay_fetches_total{role="subscriber",tier="open"} 0

@@ -66,6 +66,10 @@ type Stats struct {
 	// PauseTime is how long those that are over have lasted.
 	PausedStreams, Pauses, PausesDenied int64
 	PauseTime                           time.Duration
+	// EgressPauses counts the waits for a tenant's rate, EgressPauseTime is how long
+	// those that are over have lasted.
+	EgressPauses    int64
+	EgressPauseTime time.Duration
 	// EvictedGroups and EvictedBytes count what left the cache, by reason.
 	EvictedGroups, EvictedBytes map[string]int64
 	// Fetches counts fetches by result.

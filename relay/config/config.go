@@ -181,6 +181,11 @@ type Limits struct {
 	Sessions int
 	// SessionsPerIP bounds the sessions of one client address. Default 0.
 	SessionsPerIP int
+	// SessionsPerTenant bounds the sessions whose root begins with one path segment,
+	// EgressBytesPerSecondPerTenant what viewers are sent of the broadcasts whose path
+	// does, at most 1 TiB. Default 0: none.
+	SessionsPerTenant             int
+	EgressBytesPerSecondPerTenant Bytes
 	// HandshakeRate bounds the connections that are begun each second, all clients
 	// together; those beyond it are refused before any cryptography. Default 0.
 	HandshakeRate int
@@ -194,6 +199,9 @@ type Limits struct {
 	// FetchesPerSession bounds the groups that are fetched for one client at a time;
 	// more wait their turn. Default 64.
 	FetchesPerSession int
+	// HTTPFetches bounds the groups that are fetched over plain HTTP at a time,
+	// HTTPFetchesPerIP those of one client address. Default 1024 and 128.
+	HTTPFetches, HTTPFetchesPerIP int
 	// StalledTimeoutSeconds is how long a client may take no byte of a group while
 	// there are some for it, until its session is closed: 5 to 3600. Default 60.
 	StalledTimeoutSeconds int
@@ -317,6 +325,8 @@ func Default() Config {
 			SubscriptionsPerSession: 1024,
 			AnnouncementsPerSession: 1024,
 			FetchesPerSession:       64,
+			HTTPFetches:             1024,
+			HTTPFetchesPerIP:        128,
 			StalledTimeoutSeconds:   60,
 			UpstreamTimeoutSeconds:  5,
 			MaxFrame:                32 << 20,

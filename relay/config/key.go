@@ -149,11 +149,17 @@ var keysBeforeAuth = []Key{
 	{"cache.maxAgeSeconds", ClassLive, "longest that a group which is not its track's latest stays", func(c *Config) value { return &number{&c.Cache.MaxAgeSeconds, 0, 3600} }},
 	{"limits.sessions", ClassLive, "sessions of the process; 0 is no limit", func(c *Config) value { return &number{&c.Limits.Sessions, 0, maxCount} }},
 	{"limits.sessionsPerIP", ClassLive, "sessions of one client address; 0 is no limit", func(c *Config) value { return &number{&c.Limits.SessionsPerIP, 0, maxCount} }},
+	{"limits.sessionsPerTenant", ClassLive, "sessions whose root begins with the same path segment; 0 is no limit", func(c *Config) value { return &number{&c.Limits.SessionsPerTenant, 0, maxCount} }},
+	{"limits.egressBytesPerSecondPerTenant", ClassLive, "bytes a second to viewers of broadcasts whose path begins with the same segment; more wait; 0 is no limit", func(c *Config) value {
+		return &bytesIn{&c.Limits.EgressBytesPerSecondPerTenant, 0, TiB}
+	}},
 	{"limits.handshakeRate", ClassLive, "connections that are begun each second; 0 is no limit", func(c *Config) value { return &number{&c.Limits.HandshakeRate, 0, maxCount} }},
 	{"limits.setupTimeoutSeconds", ClassLive, "how long a connection may take until it is a session or an HTTP request", func(c *Config) value { return &number{&c.Limits.SetupTimeoutSeconds, 1, 600} }},
 	{"limits.subscriptionsPerSession", ClassLive, "subscriptions of one session; 0 is no limit", func(c *Config) value { return &number{&c.Limits.SubscriptionsPerSession, 0, maxCount} }},
 	{"limits.announcementsPerSession", ClassLive, "announced broadcasts of one session; 0 is no limit", func(c *Config) value { return &number{&c.Limits.AnnouncementsPerSession, 0, maxCount} }},
 	{"limits.fetchesPerSession", ClassLive, "groups fetched for one session at a time, more wait; 0 is no limit", func(c *Config) value { return &number{&c.Limits.FetchesPerSession, 0, maxCount} }},
+	{"limits.httpFetches", ClassLive, "groups fetched over HTTP at a time; 0 is no limit", func(c *Config) value { return &number{&c.Limits.HTTPFetches, 0, maxCount} }},
+	{"limits.httpFetchesPerIP", ClassLive, "groups fetched over HTTP at a time by one client address; 0 is no limit", func(c *Config) value { return &number{&c.Limits.HTTPFetchesPerIP, 0, maxCount} }},
 	{"limits.stalledTimeoutSeconds", ClassLive, "how long a viewer may take no byte of what waits for it, until its session is closed", func(c *Config) value { return &number{&c.Limits.StalledTimeoutSeconds, 5, 3600} }},
 	{"limits.upstreamTimeoutSeconds", ClassLive, "how long a publisher may take to answer a viewer's request", func(c *Config) value { return &number{&c.Limits.UpstreamTimeoutSeconds, 1, 60} }},
 	{"limits.maxFrame", ClassLive, "largest frame; at most limits.groupTail", func(c *Config) value { return &bytesIn{&c.Limits.MaxFrame, 64 * KiB, GiB} }},

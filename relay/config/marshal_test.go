@@ -36,8 +36,8 @@ func TestTwoFilesTogetherSayWhatOneSays(t *testing.T) {
 		t.Errorf("read back:\n%+v\nwant:\n%+v", loaded.Config, want)
 	}
 	want := "windows:\n  pacingCap: 16Mi\ncache:\n  maxBytes: 50%\n  maxAgeSeconds: 30\nlimits:\n  sessions: 0\n  sessionsPerIP: 0\n" +
-		"  handshakeRate: 0\n  setupTimeoutSeconds: 10\n  subscriptionsPerSession: 1024\n  announcementsPerSession: 1024\n" +
-		"  fetchesPerSession: 64\n  stalledTimeoutSeconds: 60\n  upstreamTimeoutSeconds: 5\n  maxFrame: 32Mi\n  groupTail: 32Mi\n  maxControlMessage: 64Ki\nlog:\n  level: info\n  format: json\n"
+		"  sessionsPerTenant: 0\n  egressBytesPerSecondPerTenant: 0\n  handshakeRate: 0\n  setupTimeoutSeconds: 10\n  subscriptionsPerSession: 1024\n  announcementsPerSession: 1024\n" +
+		"  fetchesPerSession: 64\n  httpFetches: 1024\n  httpFetchesPerIP: 128\n  stalledTimeoutSeconds: 60\n  upstreamTimeoutSeconds: 5\n  maxFrame: 32Mi\n  groupTail: 32Mi\n  maxControlMessage: 64Ki\nlog:\n  level: info\n  format: json\n"
 	if string(live) != want {
 		t.Errorf("the live file is\n%swant\n%s", live, want)
 	}
