@@ -20,11 +20,18 @@ func (t *track) demand() {
 	if same {
 		return
 	}
-	t.origin.mu.Lock()
-	defer t.origin.mu.Unlock()
+	o := t.origin
+	var then aftermath
+	o.mu.Lock()
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.origin.carryLocked(t)
+	o.carryLocked(t)
+	by := t.carried
+	t.mu.Unlock()
+	if by != nil && o.endsLocked(by) { // it went on while nobody watched
+		o.improveLocked(by, &then)
+	}
+	o.mu.Unlock()
+	then.run()
 }
 
 // carryLocked counts for which route the track stands as carried now. With origin.mu

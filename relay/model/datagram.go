@@ -113,17 +113,29 @@ func (q *DatagramQueue) push(d Datagram) (used func()) {
 // datagram gives a datagram to every subscriber that has a queue and wants the group.
 func (t *track) datagram(p *Producer, d Datagram) {
 	d.arrived = time.Now()
+	if t.brings(p, d.Sequence) {
+		t.origin.promote(t, p)
+	}
 	for _, used := range t.pushDatagram(p, d) {
 		used()
 	}
 }
 
+// brings reports whether a source that was asked to take over has a datagram that
+// the one before it has not brought.
+func (t *track) brings(p *Producer, sequence uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.next == p && p.accepted && sequence >= t.datagrams
+}
+
 func (t *track) pushDatagram(p *Producer, d Datagram) (used []func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.producer != p || !p.accepted || t.stopped {
+	if t.producer != p || !p.accepted || t.stopped || d.Sequence < p.floor {
 		return nil
 	}
+	t.datagrams = max(t.datagrams, d.Sequence+1)
 	for s := range t.subs {
 		if s.options.Datagrams != nil && s.inRangeLocked(d.Sequence) {
 			d.Subscription = s

@@ -59,6 +59,7 @@ func (a *Announcement) revive() {
 	if !a.over && a.doomed != nil {
 		a.pardonLocked()
 		o.unparkLocked(a, &then)
+		o.reconsiderLocked(a.at, nil, &then)
 		o.changedLocked(a.at)
 	}
 	o.mu.Unlock()

@@ -20,16 +20,30 @@ var (
 // attemptLocked makes the request of the track to a route's source. The caller
 // holds origin.mu and track.mu, and calls pull without them.
 func (t *track) attemptLocked(route *Announcement) *Producer {
-	p := &Producer{track: t, source: route.route.Source, done: make(chan struct{})}
-	t.producer = p
-	t.origin.routeLocked(t, route)
+	p := t.produceLocked(route)
+	t.origin.adoptLocked(t, p)
+	return p
+}
+
+// produceLocked makes the request without letting it serve the track yet.
+func (t *track) produceLocked(route *Announcement) *Producer {
+	p := &Producer{track: t, route: route, source: route.route.Source, done: make(chan struct{})}
+	if !route.assigned {
+		p.epoch = route.route.Epoch
+	}
 	p.silence = time.AfterFunc(t.origin.limits.Load().UpstreamTimeout, p.silent)
 	p.exact = route.content.epoch != [16]byte{}
 	if t.any {
 		p.resumed, p.from = true, t.highest+1
 	}
-	t.origin.carryLocked(t)
 	return p
+}
+
+// adoptLocked makes p the one that serves the track.
+func (o *Origin) adoptLocked(t *track, p *Producer) {
+	t.producer = p
+	o.routeLocked(t, p.route)
+	o.carryLocked(t)
 }
 
 // resume lets another source go on where p's is gone. It reports false where the
@@ -46,7 +60,11 @@ func (t *track) resume(p *Producer) bool {
 	}
 	t.tried = append(t.tried, p.source)
 	open := t.suspendLocked()
+	awaited := t.next // was to take over anyway
+	t.next = nil
 	switch next := o.nextLocked(t); {
+	case awaited != nil && o.fitsLocked(awaited):
+		o.adoptLocked(t, awaited)
 	case next != nil:
 		o.switchLocked(t, next, standbyBehind, &then)
 	case t.accepted && o.elsewhereLocked(t):
@@ -54,6 +72,9 @@ func (t *track) resume(p *Producer) bool {
 	default:
 		o.parkLocked(t)
 		o.carryLocked(t)
+	}
+	if awaited != nil && t.producer != awaited {
+		awaited.endLocked()
 	}
 	t.mu.Unlock()
 	o.mu.Unlock()
@@ -67,11 +88,13 @@ func (t *track) resume(p *Producer) bool {
 // suspendLocked takes the track from its source and returns the groups that are
 // cut short with it.
 func (t *track) suspendLocked() []*group {
-	if t.producer != nil {
-		t.producer.endLocked()
-		t.producer = nil
+	p := t.producer
+	if p == nil {
+		return nil
 	}
-	return t.openLocked()
+	p.endLocked()
+	t.producer = nil
+	return t.openLocked(p)
 }
 
 // nextLocked finds a route that a track whose source is gone may go on with.

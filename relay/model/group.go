@@ -95,6 +95,7 @@ type group struct {
 	hadOne   bool          // a reader was attached at some time
 	let      bool          // the cache has let go of it
 
+	from    *Producer // brings it; nil where it was fetched
 	latest  bool      // the track's highest number; guarded by track.mu
 	arrived time.Time // first frame's arrival, zero before; guarded by track.mu
 	opening int64     // first frame's timestamp; guarded by track.mu

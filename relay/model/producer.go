@@ -30,8 +30,10 @@ type Preferences struct {
 // Producer is one upstream request for one track: what a [Source] fills.
 type Producer struct {
 	track  *track
+	route  *Announcement
 	source Source
 	done   chan struct{}
+	epoch  [16]byte
 
 	// guarded by track.mu
 	silence  *time.Timer // the source did not answer
@@ -41,6 +43,11 @@ type Producer struct {
 	resumed  bool   // another source began the track, and no group has come from this one
 	from     uint64 // where that one ended, exclusive; 0: nowhere
 	behind   uint64 // how much below from this one may go on
+	floor    uint64 // no datagram below it is new
+	// Of one that was left for another:
+	until  uint64      // it may begin groups below it, no others; 0: it was not left
+	left   time.Time   // when
+	finish *time.Timer // looks whether it has finished
 }
 
 // Path is the broadcast's, absolute.
@@ -57,7 +64,16 @@ func (p *Producer) Preferences() Preferences {
 	if p.from > 0 && prefs.Active {
 		p.resumeLocked(&prefs)
 	}
+	if p.until > 0 && (!prefs.HasEnd || prefs.End >= p.until) {
+		prefs.End, prefs.HasEnd = p.until-1, true
+	}
 	return prefs
+}
+
+// Epoch is the publisher's own epoch of what is asked for, to be named in the
+// request where the protocol does that (moq-lite-07); zero where it has none.
+func (p *Producer) Epoch() [16]byte {
+	return p.epoch
 }
 
 // Changed returns a channel that the next change of Preferences closes. Take it
@@ -96,10 +112,11 @@ func (p *Producer) Close() { p.track.close(p) }
 // too goes on there, at a group's boundary: at once, or when such a route comes
 // within [Config.Linger]. Its subscribers then notice a gap at most.
 func (p *Producer) Fail(err error) {
-	if errors.Is(err, ErrSourceGone) && p.track.resume(p) {
+	t := p.track
+	if t.part(p, err) || (errors.Is(err, ErrSourceGone) || t.awaits()) && t.resume(p) {
 		return
 	}
-	p.track.failed(p, err)
+	t.failed(p, err)
 }
 
 // Group begins a group. Errors: [ErrDuplicate] for a number that was used,
@@ -133,6 +150,9 @@ func (p *Producer) endLocked() {
 	if !p.over {
 		p.over = true
 		p.silence.Stop()
+		if p.finish != nil {
+			p.finish.Stop()
+		}
 		close(p.done)
 	}
 }
@@ -175,9 +195,14 @@ func (t *track) mergeLocked() {
 	}
 	if merged != t.prefs {
 		t.prefs = merged
-		close(t.changed)
-		t.changed = make(chan struct{})
+		t.changedLocked()
 	}
+}
+
+// changedLocked says that what [Producer.Preferences] returns has changed.
+func (t *track) changedLocked() {
+	close(t.changed)
+	t.changed = make(chan struct{})
 }
 
 func (p *Preferences) add(w Preferences) {

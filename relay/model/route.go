@@ -76,6 +76,7 @@ type Announcement struct {
 	carries  int                 // tracks that are asked of it on behalf of somebody
 	warm     bool                // carries is above 0, or was a moment ago
 	cooling  *time.Timer         // ends that moment
+	moving   *time.Timer         // what it serves may move to a better route then; nil mostly
 }
 
 // readLocked takes what the route says now over: given is the epoch that it came with.
@@ -135,6 +136,7 @@ func (o *Origin) Announce(route Route) *Announcement {
 		}
 	}
 	o.supersedeLocked(a, &then)
+	o.reconsiderLocked(a.at, nil, &then)
 	o.changedLocked(a.at)
 	o.mu.Unlock()
 	then.run()
@@ -156,6 +158,7 @@ func (a *Announcement) Update(hops []uint64, warm, cold uint64) {
 		o.releaseLocked(before, &then)
 		o.unparkLocked(a, &then)
 		o.recheckLocked(a, &then)
+		o.reconsiderLocked(a.at, nil, &then)
 		o.changedLocked(a.at)
 	}
 	o.mu.Unlock()
@@ -180,6 +183,7 @@ func (a *Announcement) end(proof bool) {
 			o.condemnLocked(a)
 		}
 		o.removeLocked(a, &then)
+		o.reconsiderLocked(a.at, a, &then)
 		o.changedLocked(a.at)
 		a.at.prune()
 	}
@@ -220,8 +224,10 @@ func (a *Announcement) standsLocked() bool { return !a.lost() && a.doomed == nil
 func (o *Origin) removeLocked(a *Announcement, then *aftermath) {
 	a.over = true
 	a.pardonLocked()
-	if a.cooling != nil {
-		a.cooling.Stop()
+	for _, timer := range []*time.Timer{a.cooling, a.moving} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	if a.at.remove(a) {
 		o.stats.Broadcasts.Add(-1)

@@ -13,6 +13,8 @@ type Stats struct {
 	Tracks        atomic.Int64 // gauge: upstream requests that run
 	Subscriptions atomic.Int64 // gauge: those that want groups
 
+	Moves atomic.Int64 // requests that moved to a better route while theirs was there
+
 	Groups       atomic.Int64 // groups that began
 	OpenGroups   atomic.Int64 // gauge: those whose end has not come
 	CachedGroups atomic.Int64 // gauge

@@ -41,9 +41,11 @@ type track struct {
 	maxAge atomic.Int64 // retention of groups that are not the latest, time.Duration
 	spoken wake         // a group has its first frame or its end, or the track has
 
-	mu       sync.Mutex // order: after origin.mu and shelf.mu, before group.mu
-	producer *Producer  // who may write; nil while the source has still to return
-	tried    []Source   // lost since the last answer
+	mu       sync.Mutex  // order: after origin.mu and shelf.mu, before group.mu
+	producer *Producer   // who may write; nil while the source has still to return
+	next     *Producer   // is to take over when it brings something; nil mostly
+	leaving  []*Producer // others took over from these, which finish what they have begun
+	tried    []Source    // lost since the last answer
 	groups   map[uint64]*group
 	shelf    *shelf              // where its groups are asked for; nil while nobody does
 	seen     map[uint64]struct{} // numbers used, above latest - rememberedGroups
@@ -69,6 +71,8 @@ type track struct {
 	prefs   Preferences         // all of them together
 	changed chan struct{}
 	linger  *time.Timer // the last subscriber left
+
+	datagrams uint64 // highest number of a datagram, and one
 }
 
 type trackKey struct {
@@ -99,12 +103,19 @@ func (t *track) retention() time.Duration {
 // accept records the publisher's answer.
 func (t *track) accept(p *Producer, info Info) {
 	t.mu.Lock()
-	if t.producer != p || p.accepted || t.stopped {
+	if t.producer != p && t.next != p || p.accepted || t.stopped {
 		t.mu.Unlock()
 		return
 	}
 	p.accepted = true
 	p.silence.Stop()
+	if t.next == p {
+		if t.info != info { // another generation; what runs is not disturbed
+			t.partLocked(p)
+		}
+		t.mu.Unlock()
+		return
+	}
 	t.tried = nil
 	if t.accepted {
 		same := t.info == info
@@ -125,6 +136,9 @@ func (t *track) accept(p *Producer, info Info) {
 // beginAt records the publisher's first group.
 func (t *track) beginAt(p *Producer, first uint64) {
 	t.mu.Lock()
+	if t.next == p && p.renewsLocked(first) {
+		t.partLocked(p)
+	}
 	renewed := t.producer == p && p.renewsLocked(first)
 	if !t.hasBegin && t.producer == p {
 		t.begin, t.hasBegin = first, true
@@ -177,7 +191,7 @@ func (t *track) finishLocked(end uint64) {
 // close says that no group will come any more.
 func (t *track) close(p *Producer) {
 	t.mu.Lock()
-	if t.producer != p {
+	if t.partLocked(p) || t.producer != p {
 		t.mu.Unlock()
 		return
 	}
@@ -222,7 +236,7 @@ func (t *track) fail(err error) {
 	if !t.hasEnd {
 		close(t.ended)
 	}
-	open := t.openLocked()
+	open := t.openLocked(nil)
 	t.notifyLocked()
 	empty := t.stopLocked()
 	t.mu.Unlock()
@@ -232,26 +246,30 @@ func (t *track) fail(err error) {
 	t.detach(empty, false)
 }
 
-func (t *track) openLocked() []*group {
+// openLocked returns the groups that have not ended, of one source or of all.
+func (t *track) openLocked(from *Producer) []*group {
 	var open []*group
 	for _, g := range t.groups {
-		if !g.ended.Load() {
+		if !g.ended.Load() && (from == nil || g.from == from) {
 			open = append(open, g)
 		}
 	}
 	return open
 }
 
-func (t *track) allEndedLocked() bool { return len(t.openLocked()) == 0 }
+func (t *track) allEndedLocked() bool { return len(t.openLocked(nil)) == 0 }
 
 // stopLocked tells the source that the request is over, and reports whether no
 // subscriber is left to read what is held.
 func (t *track) stopLocked() (empty bool) {
 	if !t.stopped {
 		t.stopped = true
-		if t.producer != nil {
-			t.producer.endLocked()
+		for _, p := range append(t.leaving, t.next, t.producer) {
+			if p != nil {
+				p.endLocked()
+			}
 		}
+		t.next, t.leaving = nil, nil
 		t.origin.stats.Tracks.Add(-1)
 	}
 	return len(t.subs) == 0
@@ -333,6 +351,7 @@ func (t *track) removeLocked(g *group) {
 // group creates a group and offers it to the subscriptions.
 func (t *track) group(p *Producer, sequence uint64, window Window) (*GroupWriter, error) {
 	now := time.Now()
+	t.comes(p, sequence)
 	t.mu.Lock()
 	if t.producer == p && p.renewsLocked(sequence) {
 		t.mu.Unlock()
@@ -344,6 +363,7 @@ func (t *track) group(p *Producer, sequence uint64, window Window) (*GroupWriter
 		return nil, err
 	}
 	g := newGroup(t, sequence)
+	g.from = p
 	older := t.latest
 	g.latest = older == nil || sequence > older.sequence
 	t.groups[sequence] = g
@@ -376,7 +396,7 @@ func (t *track) group(p *Producer, sequence uint64, window Window) (*GroupWriter
 
 func (t *track) admitLocked(p *Producer, sequence uint64) error {
 	switch {
-	case t.producer != p, t.err != nil || t.complete || t.stopped:
+	case t.producer != p && (p.over || sequence >= p.until), t.err != nil || t.complete || t.stopped:
 		return ErrClosed
 	case t.hasEnd && sequence >= t.end:
 		return ErrClosed
