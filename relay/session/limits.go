@@ -30,6 +30,13 @@ type Limits struct {
 	StalledTimeout time.Duration
 }
 
+// LinkLimits are the limits of a session with another relay, which asks for what
+// all of its viewers want and announces what all of its publishers have: memory
+// is bounded by the cache and the windows, not by these.
+func LinkLimits() Limits {
+	return Limits{Subscriptions: 1 << 16, Announcements: 1 << 18, Groups: 1 << 14, Fetches: 1 << 10}.WithDefaults()
+}
+
 // WithDefaults returns the limits with every zero field at its default.
 func (l Limits) WithDefaults() Limits {
 	for _, f := range []struct {
@@ -44,6 +51,21 @@ func (l Limits) WithDefaults() Limits {
 		l.StalledTimeout = time.Minute
 	}
 	return l
+}
+
+// LinkLimits returns the limits of a session between two relays of one mesh, which
+// carries what all their clients have: wide enough that only a fault meets them. A
+// link is never let go for being stalled: a relay reads no further than its own
+// viewers do, and each relay ends those of its own that read nothing.
+func LinkLimits() Limits {
+	return Limits{
+		Subscriptions:  1 << 16,
+		Announcements:  1 << 17,
+		Groups:         1 << 14,
+		Fetches:        1 << 10,
+		ControlMessage: 64 << 10,
+		StalledTimeout: -1,
+	}
 }
 
 // NewWindow returns the window that paces the groups arriving on conn: the

@@ -349,6 +349,6 @@ func (l *listener) costs(msg *lite.Announce, hops []uint64) (warm, cold uint64) 
 	if !l.s.version.HasCost() {
 		return uint64(len(hops)), uint64(len(hops))
 	}
-	price := l.s.peer.price()
+	price := l.s.price()
 	return min(msg.Warm+price, wire.MaxVarint), min(msg.Cold+price, wire.MaxVarint)
 }

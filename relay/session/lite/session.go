@@ -36,8 +36,10 @@ type Config struct {
 	// RolePublisher asks for no announcements; a RoleSubscriber shows and serves
 	// nothing.
 	Role lite.Role
-	// Limits bound what the peer may hold here.
+	// Limits bound what the peer may hold here; see [Config.Link].
 	Limits session.Limits
+	// Link makes the session one with another relay; nil: with a client.
+	Link *Link
 	// Counters count what happens; nil keeps them for this session alone.
 	Counters *session.Counters
 	// CountersFor, if set, is where the traffic and the requests of a session are
@@ -50,6 +52,9 @@ type Config struct {
 	// nil does not. It is called for each request of the peer for groups, and done
 	// at the end of that.
 	Pacer func(path model.Path) (p *session.Pacer, done func())
+	// Link is set where the peer is a relay of ours; nil: it is a client, or a relay
+	// that we know nothing of.
+	Link *Link
 	// Log receives the session's events; nil discards them.
 	Log *slog.Logger
 	// OnGoaway, if set, is called once when the peer says GOAWAY, with the URI it
@@ -57,8 +62,24 @@ type Config struct {
 	OnGoaway func(uri string)
 }
 
+// Link says that the peer is another relay, which may publish and watch everything
+// at and below [Config.Root]: nothing is asked of Authorize. Use
+// [session.LinkLimits] with it.
+type Link struct {
+	// Price is what a subscription over this link costs more than one at the peer;
+	// nil: what the peer's SETUP says, else 1.
+	Price *uint64
+	// Met, if set, is called once when the peer's SETUP is here, or is not waited
+	// for any more: with the peer's hop id, 0 where it has told none. An error
+	// closes the session with NO_ERROR and that reason, and Run returns it.
+	Met func(hop uint64) error
+}
+
 // withDefaults fills in what is zero.
 func (c Config) withDefaults() Config {
+	if c.Link != nil {
+		c.Limits, c.Authorize = session.LinkLimits(), nil
+	}
 	c.Limits = c.Limits.WithDefaults()
 	if c.Counters == nil {
 		c.Counters = &session.Counters{}
@@ -233,6 +254,10 @@ type Stats struct {
 	Pulls int
 	// Announcements is how many routes the peer announces that are used.
 	Announcements int
+	// PeerHop is the peer's hop id; 0: unknown.
+	PeerHop uint64
+	// PeerHop is the peer's hop id; 0 while it is unknown.
+	PeerHop uint64
 	// Draining is true after GoAway, GoneAway after the peer's GOAWAY.
 	Draining, GoneAway bool
 }
@@ -245,6 +270,8 @@ func (s *Session) Stats() Stats {
 		Requests:      s.requests.count(),
 		Pulls:         s.pulls.count(),
 		Announcements: s.heard.count(),
+		PeerHop:       s.identity().ID,
+		PeerHop:       s.identity().ID,
 		Draining:      s.draining.Load(),
 		GoneAway:      s.goneAway.Load(),
 	}

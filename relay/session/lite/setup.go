@@ -29,6 +29,7 @@ const (
 type peer struct {
 	ready      chan struct{} // closed when SETUP is here, or is not waited for any more
 	authorized sync.Once     // grant was found
+	met        sync.Once     // Link.Met was called
 
 	overreached atomic.Bool // it announced what its grant does not have
 
@@ -75,10 +76,14 @@ func (p *peer) granted() session.Grant {
 	return grant
 }
 
-func (p *peer) price() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.cost
+// price is what a subscription over this connection costs more than one at the peer.
+func (s *Session) price() uint64 {
+	if link := s.cfg.Link; link != nil && link.Price != nil {
+		return *link.Price
+	}
+	s.peer.mu.Lock()
+	defer s.peer.mu.Unlock()
+	return s.peer.cost
 }
 
 // identity is on whose behalf the origin is asked.
@@ -123,14 +128,13 @@ func (s *Session) sendSetup() error {
 func (s *Session) expectSetup() error {
 	info := s.conn.Info()
 	s.peer.cost = 1
-	if info.Client || info.HasURI || !s.version.HasSetup() {
+	if info.Client || info.HasURI || s.cfg.Link != nil || !s.version.HasSetup() {
 		if err := s.authorize(info.Path); err != nil {
 			return err
 		}
 	}
 	if !s.version.HasSetup() {
-		s.peer.release()
-		return nil
+		return s.settle(info.Path)
 	}
 	timer := time.AfterFunc(setupWait, func() {
 		if err := s.settle(""); err != nil {
@@ -145,7 +149,23 @@ func (s *Session) expectSetup() error {
 // to bring the request path, path is it.
 func (s *Session) settle(path string) error {
 	err := s.authorize(path)
+	if err == nil {
+		err = s.meet()
+	}
 	s.peer.release()
+	return err
+}
+
+// meet tells who runs the session which relay the peer of a link is.
+func (s *Session) meet() (err error) {
+	if s.cfg.Link == nil || s.cfg.Link.Met == nil {
+		return nil
+	}
+	s.peer.met.Do(func() {
+		if refused := s.cfg.Link.Met(s.identity().ID); refused != nil {
+			err = &Error{Code: lite.SessionNoError, Err: refused}
+		}
+	})
 	return err
 }
 
@@ -174,7 +194,7 @@ func (s *Session) authorize(request string) (err error) {
 
 // grant asks for the peer's grant.
 func (s *Session) grant(request string) (session.Grant, error) {
-	if s.conn.Info().Client {
+	if s.conn.Info().Client || s.cfg.Link != nil {
 		return session.Everything(s.cfg.Root), nil
 	}
 	if s.cfg.Authorize == nil {

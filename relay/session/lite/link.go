@@ -1,0 +1,46 @@
+package lite
+
+import (
+	"fmt"
+
+	"github.com/moqrelay/operator/relay/wire"
+	"github.com/moqrelay/operator/relay/wire/lite"
+)
+
+// Link is what makes a session one between two relays. Neither side asks the other
+// for a grant: each may see and announce everything at and below [Config.Root],
+// hidden paths included, and a request path means nothing. In the place of
+// [Config.Limits] stand those of [session.LinkLimits].
+type Link struct {
+	// Price is added to the costs of all that the peer announces, at most 2^62-1;
+	// nil: what the peer's SETUP says, else 1.
+	Price *uint64
+	// Met, if set, is called once, with the peer's hop id, when its SETUP is there
+	// or is not waited for any more: then with 0, as on 03 and 04, which have none.
+	// Before that nothing is shown to the peer or taken from it. An error ends the
+	// session with NO_ERROR and that reason. It must not wait for the session.
+	Met func(hop uint64) error
+}
+
+// meet tells the link who the peer is. Only the first call counts.
+func (s *Session) meet() (err error) {
+	if s.cfg.Link == nil || s.cfg.Link.Met == nil {
+		return nil
+	}
+	s.peer.met.Do(func() {
+		if refused := s.cfg.Link.Met(s.identity().ID); refused != nil {
+			err = &Error{Code: lite.SessionNoError, Err: fmt.Errorf("link: %w", refused)}
+		}
+	})
+	return err
+}
+
+// price is what the link to the peer adds to each cost.
+func (s *Session) price() uint64 {
+	if l := s.cfg.Link; l != nil && l.Price != nil {
+		return min(*l.Price, wire.MaxVarint)
+	}
+	s.peer.mu.Lock()
+	defer s.peer.mu.Unlock()
+	return s.peer.cost
+}
