@@ -53,21 +53,6 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// LinkLimits returns the limits of a session between two relays of one mesh, which
-// carries what all their clients have: wide enough that only a fault meets them. A
-// link is never let go for being stalled: a relay reads no further than its own
-// viewers do, and each relay ends those of its own that read nothing.
-func LinkLimits() Limits {
-	return Limits{
-		Subscriptions:  1 << 16,
-		Announcements:  1 << 17,
-		Groups:         1 << 14,
-		Fetches:        1 << 10,
-		ControlMessage: 64 << 10,
-		StalledTimeout: -1,
-	}
-}
-
 // NewWindow returns the window that paces the groups arriving on conn: the
 // smaller of what we grant the peer on a stream and on the connection, and a
 // guard that keeps one stream's worth of connection credit free of paused

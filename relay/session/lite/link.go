@@ -1,8 +1,6 @@
 package lite
 
 import (
-	"fmt"
-
 	"github.com/moqrelay/operator/relay/wire"
 	"github.com/moqrelay/operator/relay/wire/lite"
 )
@@ -22,17 +20,18 @@ type Link struct {
 	Met func(hop uint64) error
 }
 
-// meet tells the link who the peer is. Only the first call counts.
-func (s *Session) meet() (err error) {
+// meet tells the link who the peer is, the first time that it is called. Each call
+// returns what the link said.
+func (s *Session) meet() error {
 	if s.cfg.Link == nil || s.cfg.Link.Met == nil {
 		return nil
 	}
 	s.peer.met.Do(func() {
-		if refused := s.cfg.Link.Met(s.identity().ID); refused != nil {
-			err = &Error{Code: lite.SessionNoError, Err: fmt.Errorf("link: %w", refused)}
+		if err := s.cfg.Link.Met(s.identity().ID); err != nil {
+			s.peer.unmet = &Error{Code: lite.SessionNoError, Err: err}
 		}
 	})
-	return err
+	return s.peer.unmet
 }
 
 // price is what the link to the peer adds to each cost.

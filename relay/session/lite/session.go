@@ -52,27 +52,11 @@ type Config struct {
 	// nil does not. It is called for each request of the peer for groups, and done
 	// at the end of that.
 	Pacer func(path model.Path) (p *session.Pacer, done func())
-	// Link is set where the peer is a relay of ours; nil: it is a client, or a relay
-	// that we know nothing of.
-	Link *Link
 	// Log receives the session's events; nil discards them.
 	Log *slog.Logger
 	// OnGoaway, if set, is called once when the peer says GOAWAY, with the URI it
 	// names, "" for none. The session goes on; it opens nothing new.
 	OnGoaway func(uri string)
-}
-
-// Link says that the peer is another relay, which may publish and watch everything
-// at and below [Config.Root]: nothing is asked of Authorize. Use
-// [session.LinkLimits] with it.
-type Link struct {
-	// Price is what a subscription over this link costs more than one at the peer;
-	// nil: what the peer's SETUP says, else 1.
-	Price *uint64
-	// Met, if set, is called once when the peer's SETUP is here, or is not waited
-	// for any more: with the peer's hop id, 0 where it has told none. An error
-	// closes the session with NO_ERROR and that reason, and Run returns it.
-	Met func(hop uint64) error
 }
 
 // withDefaults fills in what is zero.
@@ -254,8 +238,6 @@ type Stats struct {
 	Pulls int
 	// Announcements is how many routes the peer announces that are used.
 	Announcements int
-	// PeerHop is the peer's hop id; 0: unknown.
-	PeerHop uint64
 	// PeerHop is the peer's hop id; 0 while it is unknown.
 	PeerHop uint64
 	// Draining is true after GoAway, GoneAway after the peer's GOAWAY.
@@ -270,7 +252,6 @@ func (s *Session) Stats() Stats {
 		Requests:      s.requests.count(),
 		Pulls:         s.pulls.count(),
 		Announcements: s.heard.count(),
-		PeerHop:       s.identity().ID,
 		PeerHop:       s.identity().ID,
 		Draining:      s.draining.Load(),
 		GoneAway:      s.goneAway.Load(),

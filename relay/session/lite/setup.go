@@ -30,6 +30,7 @@ type peer struct {
 	ready      chan struct{} // closed when SETUP is here, or is not waited for any more
 	authorized sync.Once     // grant was found
 	met        sync.Once     // Link.Met was called
+	unmet      error         // what it said to that; set by met
 
 	overreached atomic.Bool // it announced what its grant does not have
 
@@ -74,16 +75,6 @@ func (p *peer) granted() session.Grant {
 		grant.Subscribe = append(slices.Clip(grant.Subscribe), g.Subscribe...)
 	}
 	return grant
-}
-
-// price is what a subscription over this connection costs more than one at the peer.
-func (s *Session) price() uint64 {
-	if link := s.cfg.Link; link != nil && link.Price != nil {
-		return *link.Price
-	}
-	s.peer.mu.Lock()
-	defer s.peer.mu.Unlock()
-	return s.peer.cost
 }
 
 // identity is on whose behalf the origin is asked.
@@ -148,24 +139,11 @@ func (s *Session) expectSetup() error {
 // settle lets everything go on that waited for the peer's SETUP. Where that was
 // to bring the request path, path is it.
 func (s *Session) settle(path string) error {
+	if err := s.meet(); err != nil {
+		return err // whoever waits sees the session's end
+	}
 	err := s.authorize(path)
-	if err == nil {
-		err = s.meet()
-	}
 	s.peer.release()
-	return err
-}
-
-// meet tells who runs the session which relay the peer of a link is.
-func (s *Session) meet() (err error) {
-	if s.cfg.Link == nil || s.cfg.Link.Met == nil {
-		return nil
-	}
-	s.peer.met.Do(func() {
-		if refused := s.cfg.Link.Met(s.identity().ID); refused != nil {
-			err = &Error{Code: lite.SessionNoError, Err: refused}
-		}
-	})
 	return err
 }
 
