@@ -45,6 +45,8 @@ type certificates struct {
 	mu     sync.Mutex
 	served []*servedCertificate // the default one first; a directory without a usable pair has none
 
+	keys peerKeys // of the default one
+
 	faults map[string]string // what was last wrong with a directory, told once; of load alone
 }
 
@@ -239,6 +241,9 @@ func (c *certificates) load() {
 		c.mu.Lock()
 		c.served[i] = served
 		c.mu.Unlock()
+		if i == 0 {
+			c.keys.use(&served.pair, time.Now())
+		}
 		if before != nil {
 			c.reloads(reloadOK)
 		}

@@ -25,13 +25,17 @@ func (s *Server) runDrain(ctx context.Context) error {
 	}
 	timeout := time.Duration(s.cfg.Drain.TimeoutSeconds) * time.Second
 	open, _ := s.sessions.list()
-	s.log.Info("draining: no new sessions, those that are open are asked to leave", "sessions", len(open), "timeout", timeout.String())
+	s.log.Info("draining: no new sessions, those that are open are asked to leave", "sessions", s.sessions.clients(), "timeout", timeout.String())
 	asked := ctx // ends early when somebody asks twice
 	ctx, cancel := context.WithTimeout(asked, timeout)
 	defer cancel()
 	spread := min(time.Duration(s.live.Load().GoawaySpreadSeconds)*time.Second, timeout)
 	for _, o := range open {
-		s.sessions.running.Go(func() { s.goawayAfter(ctx, o, goawayDelay(spread, o.session.Stats().Announcements > 0)) })
+		delay := goawayDelay(spread, o.session.Stats().Announcements > 0)
+		if o.isLink() { // first, so that what is here is their last choice before anybody moves
+			delay = 0
+		}
+		s.sessions.running.Go(func() { s.goawayAfter(ctx, o, delay) })
 	}
 	left := s.sessions.waitForNone(ctx)
 	if left > 0 && asked.Err() != nil {
@@ -82,18 +86,38 @@ func (s *Server) sendGoaway(o *openSession) {
 	}
 }
 
-// waitForNone waits until no session is open or ctx is done, and returns how many are left.
+// drainLook is how often a drain looks whether other relays still take something
+// from here: their sessions stay open when they do not.
+const drainLook = 200 * time.Millisecond
+
+// waitForNone waits until nobody needs this relay any more or ctx is done, and returns
+// how many sessions still do.
 func (s *sessions) waitForNone(ctx context.Context) int {
+	tick := time.NewTicker(drainLook)
+	defer tick.Stop()
 	for {
-		open, changed := s.list()
-		if len(open) == 0 {
+		left, changed := s.holding()
+		if left == 0 {
 			return 0
 		}
 		select {
 		case <-changed:
+		case <-tick.C:
 		case <-ctx.Done():
-			open, _ = s.list()
-			return len(open)
+			left, _ = s.holding()
+			return left
 		}
 	}
+}
+
+// holding counts the sessions that a drain waits for, and returns what is closed when
+// one ends.
+func (s *sessions) holding() (left int, changed <-chan struct{}) {
+	open, changed := s.list()
+	for _, o := range open {
+		if o.holdsDrain() {
+			left++
+		}
+	}
+	return left, changed
 }

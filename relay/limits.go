@@ -66,7 +66,7 @@ func (s *Server) mayBegin() bool {
 
 // fullLocked reports whether one more session from this address is over a limit.
 func (s *sessions) fullLocked(limits config.Limits, remote net.Addr) bool {
-	return limits.Sessions > 0 && len(s.open) >= limits.Sessions ||
+	return limits.Sessions > 0 && s.clientsLocked() >= limits.Sessions ||
 		limits.SessionsPerIP > 0 && s.perIP[ipOf(remote)] >= limits.SessionsPerIP
 }
 

@@ -20,15 +20,22 @@ import (
 // Addresses are where a server listens, as HOST:PORT; "none" for what is off.
 type Addresses struct {
 	UDP, TCP, Status string
+	// Peer is the port for other relays, UDP.
+	Peer string
 }
 
 // String is the line that programs and scripts wait for.
 func (a Addresses) String() string {
-	return fmt.Sprintf("listening udp=%s tcp=%s status=%s", a.UDP, a.TCP, a.Status)
+	line := fmt.Sprintf("listening udp=%s tcp=%s status=%s", a.UDP, a.TCP, a.Status)
+	if a.Peer != "none" {
+		line += " peer=" + a.Peer
+	}
+	return line
 }
 
 type sockets struct {
 	udp    *quic.Listener // nil when QUIC and WebTransport are off
+	peer   *quic.Listener // nil when cluster.listen is empty
 	tcp    *acceptor
 	status *acceptor // nil when status.listen is empty
 }
@@ -36,6 +43,9 @@ type sockets struct {
 func (s *sockets) close() {
 	if s.udp != nil {
 		_ = s.udp.Close()
+	}
+	if s.peer != nil {
+		_ = s.peer.Close()
 	}
 	if s.tcp != nil {
 		_ = s.tcp.Close()
@@ -54,6 +64,10 @@ func (s *Server) Listen(ctx context.Context) (Addresses, error) {
 	if err := s.listenClients(ctx); err != nil {
 		s.sockets.close()
 		return Addresses{}, taken(err, "--listen")
+	}
+	if err := s.listenPeers(ctx); err != nil {
+		s.sockets.close()
+		return Addresses{}, err
 	}
 	if s.cfg.Status.Listen != "" {
 		var err error
@@ -80,9 +94,12 @@ func taken(err error, flag string) error {
 }
 
 func (s *Server) addresses() Addresses {
-	a := Addresses{UDP: "none", TCP: s.sockets.tcp.Addr().String(), Status: "none"}
+	a := Addresses{UDP: "none", TCP: s.sockets.tcp.Addr().String(), Status: "none", Peer: "none"}
 	if s.sockets.udp != nil {
 		a.UDP = s.sockets.udp.Addr().String()
+	}
+	if s.sockets.peer != nil {
+		a.Peer = s.sockets.peer.Addr().String()
 	}
 	if s.sockets.status != nil {
 		a.Status = s.sockets.status.Addr().String()
@@ -127,12 +144,7 @@ func (s *Server) listenUDP(ctx context.Context, address string) error {
 		return nil
 	}
 	listener, err := quic.Listen(ctx, quic.Config{
-		Settings: quic.Settings{
-			Windows:           s.windows(),
-			MaxStreams:        int64(s.cfg.Windows.MaxIncomingStreams),
-			IdleTimeout:       time.Duration(t.QUIC.IdleTimeoutSeconds) * time.Second,
-			InitialPacketSize: uint16(t.QUIC.InitialPacketSize),
-		},
+		Settings:       s.quicSettings(),
 		Address:        address,
 		TLS:            s.clientTLS(s.quicTLS()),
 		Protocols:      s.protocols(),
@@ -157,6 +169,16 @@ func (s *Server) listenUDP(ctx context.Context, address string) error {
 	}
 	s.sockets.udp = listener
 	return nil
+}
+
+// quicSettings are those of a connection to a client.
+func (s *Server) quicSettings() quic.Settings {
+	return quic.Settings{
+		Windows:           s.windows(),
+		MaxStreams:        int64(s.cfg.Windows.MaxIncomingStreams),
+		IdleTimeout:       time.Duration(s.cfg.Transports.QUIC.IdleTimeoutSeconds) * time.Second,
+		InitialPacketSize: uint16(s.cfg.Transports.QUIC.InitialPacketSize),
+	}
 }
 
 // quicTLS counts the handshakes that cannot succeed: nobody else sees them.

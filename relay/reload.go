@@ -86,6 +86,7 @@ func (s *Server) use(live *config.LiveConfig) {
 	s.origin.SetLimits(modelLimits(live.Limits))
 	s.origin.SetCache(cacheConfig(live.Cache, memoryLimit(s.log)))
 	s.useAuth(live.Auth)
+	s.cluster.Update(live.Upstreams)
 	s.tenants.setRate(int64(live.Limits.EgressBytesPerSecondPerTenant))
 	s.live.Store(live)
 }

@@ -25,12 +25,13 @@ func (s *Server) Status() status.Document {
 		s.ready.Store(true) // a certificate that came late; once ready it stays so
 	}
 	held, ceiling := s.origin.CacheBytes()
-	open, _ := s.sessions.list()
+	misrouted, ofPeers := s.misrouted()
 	d := status.Document{
 		Schema: status.SchemaVersion, Version: s.version, Started: s.started,
-		Ready: s.ready.Load(), Draining: s.draining.Load(), Sessions: int64(len(open)),
+		Ready: s.ready.Load(), Draining: s.draining.Load(), Sessions: s.sessions.clients(),
 		Config: s.reloads.current(), Certificates: s.certificates.report(),
-		Cache: status.Cache{Bytes: held, Capacity: ceiling},
+		Cache:     status.Cache{Bytes: held, Capacity: ceiling},
+		Misrouted: misrouted + ofPeers, Cluster: s.clusterStatus(),
 	}
 	if s.sockets.udp != nil {
 		if b, err := s.sockets.udp.Socket(); err == nil {
@@ -63,6 +64,7 @@ func (s *Server) Stats() admin.Stats {
 		stats.DatagramsDropped["size"] += c.DatagramsTooLarge.Load()
 	}
 	s.sessions.count(&stats)
+	s.countLinks(&stats)
 	s.reloads.mu.Lock()
 	defer s.reloads.mu.Unlock()
 	stats.ConfigReloads, stats.TLSReloads = maps.Clone(s.reloads.config), maps.Clone(s.reloads.tls)

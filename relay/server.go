@@ -14,6 +14,7 @@ import (
 
 	"github.com/moqrelay/operator/relay/admin"
 	"github.com/moqrelay/operator/relay/auth"
+	"github.com/moqrelay/operator/relay/cluster"
 	"github.com/moqrelay/operator/relay/config"
 	"github.com/moqrelay/operator/relay/model"
 	"github.com/moqrelay/operator/relay/transport/qmux"
@@ -29,6 +30,8 @@ type Options struct {
 	Version string
 	// Log is where log lines go; nil discards them.
 	Log io.Writer
+	// Resolver answers for the names of other relays; nil: the system's.
+	Resolver cluster.Resolver
 }
 
 // Server is one relay process.
@@ -44,6 +47,8 @@ type Server struct {
 	origin       *model.Origin
 	certificates *certificates
 	auth         *auth.Authorizer // nil: everyone may do everything
+	peers        *peerGate
+	cluster      *cluster.Cluster
 	sessions     *sessions
 	traffic      *traffic
 	alive        admin.Liveness
@@ -78,9 +83,10 @@ func New(o Options) (*Server, error) {
 	s.origin = model.NewOrigin(model.Config{
 		Cache:     cacheConfig(live.Cache, memoryLimit(s.log)),
 		PacingCap: int64(live.PacingCap),
+		ID:        hopID(cfg.Cluster),
 	})
 	s.origin.SetLimits(modelLimits(live.Limits))
-	s.traffic = newTraffic(tiers(cfg.Auth)...)
+	s.traffic = newTraffic(append(tiers(cfg.Auth), linkTiers(cfg.Cluster)...)...)
 	s.sessions = newSessions(s.traffic)
 	s.live.Store(&live)
 	s.tenants.setRate(int64(live.Limits.EgressBytesPerSecondPerTenant))
@@ -91,6 +97,8 @@ func New(o Options) (*Server, error) {
 	if s.auth, err = newAuthorizer(cfg, s.log); err != nil {
 		return nil, err
 	}
+	s.peers = &peerGate{keys: &s.certificates.keys, log: s.log}
+	s.cluster = s.newCluster(o)
 	return s, nil
 }
 
@@ -131,6 +139,8 @@ func (s *Server) Run(ctx context.Context) error {
 	group.Go(func() error { return s.reload(ctx) })
 	group.Go(func() error { return s.serveUDP(ctx) })
 	group.Go(func() error { return s.serveTCP(ctx) })
+	group.Go(func() error { return s.servePeers(ctx) })
+	group.Go(func() error { return s.cluster.Run(ctx) })
 	group.Go(func() error { return s.serveStatus(ctx) })
 	group.Go(func() error { return s.runDrain(ctx) })
 	err := group.Wait()

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -37,6 +38,7 @@ type sessions struct {
 	nextID  uint64
 	open    map[uint64]*openSession
 	perIP   map[string]int
+	links   int // of open, those with other relays
 	refused map[string]int64
 	changed chan struct{} // closed and replaced when a session ends
 }
@@ -47,6 +49,7 @@ type openSession struct {
 	session *lite.Session
 	started time.Time
 	cancel  context.CancelCauseFunc
+	kind    string // of another relay, a cluster.Kind; empty for a client
 
 	// guarded by sessions.mu
 	drained  bool          // told to leave
@@ -151,7 +154,9 @@ func (s *sessions) remove(o *openSession, err error, forced bool) string {
 	defer s.mu.Unlock()
 	o.gone = true
 	delete(s.open, o.id)
-	if s.perIP[ip]--; s.perIP[ip] == 0 {
+	if o.isLink() {
+		s.links--
+	} else if s.perIP[ip]--; s.perIP[ip] == 0 {
 		delete(s.perIP, ip)
 	}
 	reason := closeReason(o, err, forced)
@@ -210,7 +215,7 @@ func (s *sessions) closeAll() {
 func (o *openSession) snapshot() status.Session {
 	info, stats := o.conn.Info(), o.session.Stats()
 	return status.Session{
-		ID: o.id, Transport: string(info.Kind), Protocol: info.Protocol, Remote: info.Remote.String(), Started: o.started,
+		ID: o.id, Kind: cmp.Or(o.kind, "client"), Transport: string(info.Kind), Protocol: info.Protocol, Remote: info.Remote.String(), Started: o.started,
 		Watches: stats.Requests, Publishes: stats.Pulls, Announcements: stats.Announcements, Draining: stats.Draining,
 	}
 }

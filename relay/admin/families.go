@@ -4,6 +4,8 @@ import (
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/moqrelay/operator/relay/status"
 )
 
 const (
@@ -60,6 +62,15 @@ var families = []family{
 			emit(float64(b.Drops), "0")
 		}
 	}},
+
+	byWord(counterKind, "udp_packets_misrouted_total", "Packets that belong to no connection of this process.", "port", Ports, func(r reading) map[string]int64 { return r.stats.Misrouted }),
+
+	gauge("peers_expected", "Addresses of the mesh, this relay's own left out.", func(r reading) int64 { return int64(r.cluster().Expected) }),
+	gauge("peers_connected", "Of these, those whose relay is reached.", func(r reading) int64 { return int64(r.cluster().Connected) }),
+	counter("peer_refused_total", "Connections between peer ports whose other side has none of our TLS keys.", func(r reading) int64 { return r.cluster().Refused }),
+	byWord(counterKind, "peer_dials_total", "Attempts to reach relays of the mesh.", "result", DialResults, func(r reading) map[string]int64 { return r.stats.PeerDials }),
+	gauge("upstreams_connected", "Upstreams that are reached, of all their addresses.", func(r reading) int64 { return r.upstreams() }),
+	byWord(counterKind, "upstream_dials_total", "Attempts to reach upstreams.", "result", DialResults, func(r reading) map[string]int64 { return r.stats.UpstreamDials }),
 
 	histogram("first_frame_seconds", "From a viewer's request to the first byte for it.", firstFrame),
 	histogram("forward_seconds", "From a group's first byte in to the first byte that a viewer took.", func(r reading) Histogram { return r.stats.Forward }),
@@ -127,4 +138,22 @@ func certificates(r reading, emit emit) {
 			emit(c.NotAfter.Sub(r.now).Seconds(), c.Name)
 		}
 	}
+}
+
+// cluster is about other relays; all zero where there are none.
+func (r reading) cluster() status.Cluster {
+	if r.doc.Cluster == nil {
+		return status.Cluster{}
+	}
+	return *r.doc.Cluster
+}
+
+// upstreams counts the addresses of upstreams with a session.
+func (r reading) upstreams() (n int64) {
+	for _, u := range r.cluster().Upstreams {
+		if u.State == "Connected" {
+			n++
+		}
+	}
+	return n
 }

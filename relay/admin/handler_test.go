@@ -96,7 +96,7 @@ func TestTheStatusDocumentIsShownToEveryone(t *testing.T) {
 		`"config":{"hash":"aa","liveHash":"bb","needsRestart":["windows.stream"]},`+
 		`"certificates":[{"name":"web","sha256":"cc","notBefore":"2026-06-01T12:00:00Z","notAfter":"2026-06-01T13:00:00Z"}],`+
 		`"socketBuffers":{"receive":{"requested":4,"granted":2},"send":{"requested":0,"granted":0},"drops":7},`+
-		`"cache":{"bytes":10,"capacity":20}}`+"\n")
+		`"cache":{"bytes":10,"capacity":20},"misrouted":0}`+"\n")
 }
 
 func TestDrainSnapshotsAndProfilesAnswerLoopbackPeersAlone(t *testing.T) {

@@ -102,6 +102,16 @@ moq_relay_sessions_closed_total{reason="stalled",tier="open",transport="quic"} 0
 moq_relay_sessions_closed_total{reason="stalled",tier="open",transport="websocket"} 0
 moq_relay_sessions_closed_total{reason="stalled",tier="open",transport="webtransport"} 0
 moq_relay_sessions_draining 0
+moq_relay_udp_packets_misrouted_total{port="client"} 0
+moq_relay_udp_packets_misrouted_total{port="peer"} 0
+moq_relay_peers_expected 0
+moq_relay_peers_connected 0
+moq_relay_peer_refused_total 0
+moq_relay_peer_dials_total{result="ok"} 0
+moq_relay_peer_dials_total{result="failed"} 0
+moq_relay_upstreams_connected 0
+moq_relay_upstream_dials_total{result="ok"} 0
+moq_relay_upstream_dials_total{result="failed"} 0
 moq_relay_sessions_opened_total{tier="open",transport="quic"} 0
 moq_relay_sessions_opened_total{tier="open",transport="websocket"} 0
 moq_relay_sessions_opened_total{tier="open",transport="webtransport"} 0
@@ -151,6 +161,7 @@ func TestCountsAreShownUnderTheirLabels(t *testing.T) {
 		f.doc.SocketBuffers = &status.SocketBuffers{
 			Receive: status.Buffer{Requested: 40, Granted: 20}, Send: status.Buffer{Requested: 30, Granted: 10}, Drops: 7,
 		}
+		f.doc.Cluster = &status.Cluster{Expected: 4, Connected: 3, Refused: 15, Upstreams: []status.Upstream{{State: "Connected"}, {State: "Connecting"}}}
 		f.stats = Stats{
 			Traffic: []Traffic{
 				{
@@ -176,6 +187,7 @@ func TestCountsAreShownUnderTheirLabels(t *testing.T) {
 			AcceptFailures: map[string]map[string]int64{"tcp": {"exhausted": 3}},
 			AcceptStalled:  map[string]map[string]time.Duration{"tcp": {"exhausted": 2 * time.Second}},
 			ConfigReloads:  map[string]int64{"rejected": 1},
+			Misrouted:      map[string]int64{"peer": 12}, PeerDials: map[string]int64{"failed": 13}, UpstreamDials: map[string]int64{"ok": 14},
 		}
 	}))
 	for _, want := range []string{
@@ -210,6 +222,13 @@ func TestCountsAreShownUnderTheirLabels(t *testing.T) {
 		`moq_relay_accept_failures_total{class="exhausted",listener="tcp"} 3`,
 		`moq_relay_accept_stalled_seconds{class="exhausted",listener="tcp"} 2`,
 		`moq_relay_config_reloads_total{result="rejected"} 1`,
+		`moq_relay_udp_packets_misrouted_total{port="peer"} 12`,
+		`moq_relay_peers_expected 4`,
+		`moq_relay_peers_connected 3`,
+		`moq_relay_peer_refused_total 15`,
+		`moq_relay_peer_dials_total{result="failed"} 13`,
+		`moq_relay_upstreams_connected 1`,
+		`moq_relay_upstream_dials_total{result="ok"} 14`,
 		`moq_relay_udp_socket_buffer_bytes{direction="receive",kind="requested"} 40`,
 		`moq_relay_udp_socket_buffer_bytes{direction="receive",kind="granted"} 20`,
 		`moq_relay_udp_socket_buffer_bytes{direction="send",kind="requested"} 30`,

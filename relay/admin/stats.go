@@ -30,6 +30,10 @@ var (
 	// in force, not usable, in force but for keys that wait for a restart.
 	ConfigResults = []string{"ok", "rejected", "needs_restart"}
 	TLSResults    = []string{"ok", "rejected"}
+	// DialResults are the values of the label "result" of dials to other relays, Ports
+	// those of "port": of clients, and of relays with the same TLS key.
+	DialResults = []string{"ok", "failed"}
+	Ports       = []string{"client", "peer"}
 	// Listeners are the values of the label "listener", AcceptClasses those of
 	// "class": one connection's own failure, no descriptors or memory, anything else.
 	Listeners     = []string{"tcp", "status"}
@@ -79,6 +83,10 @@ type Stats struct {
 	// Forward is the time that a group's first byte takes through the relay.
 	Forward Histogram
 
+	// Misrouted counts packets of no connection here, by port.
+	Misrouted map[string]int64
+	// PeerDials and UpstreamDials count attempts to reach other relays, by result.
+	PeerDials, UpstreamDials map[string]int64
 	// ConfigReloads and TLSReloads count changed files by result.
 	ConfigReloads, TLSReloads map[string]int64
 }

@@ -20,7 +20,8 @@ type Document struct {
 	Ready bool `json:"ready"`
 	// Draining is true from the first request to stop.
 	Draining bool `json:"draining"`
-	// Sessions counts the open sessions.
+	// Sessions counts the open sessions of clients; those with other relays of the
+	// configuration are in Cluster.
 	Sessions int64 `json:"sessions"`
 	// Config says which files are in force.
 	Config Config `json:"config"`
@@ -30,6 +31,11 @@ type Document struct {
 	SocketBuffers *SocketBuffers `json:"socketBuffers,omitempty"`
 	// Cache is what is held for viewers.
 	Cache Cache `json:"cache"`
+	// Misrouted counts packets that came to a UDP port and belong to no connection
+	// of this process: meant for another one, or for a connection that has ended.
+	Misrouted uint64 `json:"misrouted"`
+	// Cluster is about the other relays; nil where none are configured.
+	Cluster *Cluster `json:"cluster,omitempty"`
 }
 
 // Config says which configuration is in force.
@@ -87,6 +93,9 @@ type Cache struct {
 type Session struct {
 	// ID counts sessions of the process from 1.
 	ID uint64 `json:"id"`
+	// Kind is "client", "peer" for a relay of the mesh, "upstream" for one elsewhere
+	// that this relay has dialled.
+	Kind string `json:"kind"`
 	// Transport and Protocol say what it speaks, such as "webtransport" and "moq-lite-06".
 	Transport string `json:"transport"`
 	Protocol  string `json:"protocol"`

@@ -48,6 +48,7 @@ var rules = map[string]rule{
 	"relay/config":                  {others: []string{yaml, "go.yaml.in/yaml/v3", pflag, "github.com/fsnotify/fsnotify"}},
 	"relay/status":                  {},
 	"relay/preflight":               {ours: []string{"relay/config"}, others: []string{xsys}},
+	"relay/cluster":                 {ours: []string{"relay/transport", "relay/config", "relay/status"}},
 	"relay/admin":                   {ours: []string{"relay/status", "relay/config"}, others: []string{"github.com/prometheus/..."}},
 	"relay": {
 		ours:   []string{"relay/..."},
