@@ -118,8 +118,11 @@ func (l *link) meet(hop uint64) error {
 	}
 	settle := time.AfterFunc(settleTime, func() { close(l.settled) })
 	context.AfterFunc(l.ctx, func() { settle.Stop() })
-	c.log.Info("connected to another relay", "kind", l.kind, "address", l.conn.Info().Remote, "hop", hop, "dialled", l.target != nil)
-	c.pairLocked(l)
+	level := slog.LevelInfo
+	if c.pairLocked(l) {
+		level = slog.LevelDebug
+	}
+	c.log.Log(l.ctx, level, "connected to another relay", "kind", l.kind, "address", l.conn.Info().Remote, "hop", hop, "dialled", l.target != nil)
 	return nil
 }
 
@@ -129,20 +132,23 @@ func (l *link) cancelAfter(d time.Duration, cause error) {
 	context.AfterFunc(l.ctx, func() { timer.Stop() })
 }
 
-// pairLocked chooses between a new session and those that lead to the same relay.
-func (c *Cluster) pairLocked(l *link) {
+// pairLocked chooses between a new session and those that lead to the same relay, and
+// reports whether there are any.
+func (c *Cluster) pairLocked(l *link) (paired bool) {
 	if l.kind != Peer || l.hop == 0 {
-		return
+		return false
 	}
 	for other := range c.links {
 		if other == l || other.kind != Peer || other.hop != l.hop || other.met.IsZero() || other.losing || l.losing {
 			continue
 		}
+		paired = true
 		if loser := c.loser(other, l); loser != nil {
 			loser.losing = true
 			loser.cancelAfter(settleTime, errDuplicate)
 		}
 	}
+	return paired
 }
 
 // loser is the one of two sessions that is to be closed; nil where the other side,
@@ -192,7 +198,10 @@ func (l *link) ended() {
 		log.Log(l.ctx, level, "a session with another relay ended before it began")
 		return
 	}
-	log.Info("a session with another relay ended", "lasted", time.Since(met).Round(time.Millisecond).String())
+	if level = slog.LevelInfo; errors.Is(l.err, errDuplicate) {
+		level = slog.LevelDebug
+	}
+	log.Log(l.ctx, level, "a session with another relay ended", "lasted", time.Since(met).Round(time.Millisecond).String())
 }
 
 // leave closes a session that another has replaced, as soon as nothing is asked for
