@@ -475,6 +475,7 @@ func TestNoGroupIsLostOrGivenTwiceByMoves(t *testing.T) {
 			advance(time.Duration(random.IntN(300)) * time.Millisecond)
 		}
 		advance(time.Second)
+		synctest.Wait()
 		last := uint64(time.Since(start)/feedPeriod) - 10
 		for seq := range last {
 			if n := given[seq]; n != 1 {

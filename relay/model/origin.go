@@ -76,6 +76,8 @@ type Origin struct {
 	pacing sync.Mutex
 	cap    int64 // guarded by pacing
 
+	hold time.Duration // holdDown; tests count what it saves
+
 	mu        sync.Mutex      // the rest; before shelf.mu and track.mu
 	root      place           // of the tree of paths
 	contents  map[content]int // routes that carry it
@@ -91,7 +93,7 @@ func NewOrigin(cfg Config) *Origin {
 	cfg = cfg.withDefaults()
 	stats := &Stats{}
 	o := &Origin{
-		cfg: cfg, stats: stats, cache: newCache(cfg.Cache, stats), cap: cfg.PacingCap,
+		cfg: cfg, stats: stats, cache: newCache(cfg.Cache, stats), cap: cfg.PacingCap, hold: holdDown,
 		contents: make(map[content]int),
 		tracks:   make(map[trackKey]*track),
 		parked:   make(map[*track]*time.Timer),

@@ -31,7 +31,7 @@ type Change struct {
 // route comes back by another relay, or the end of all of them is on its way. What
 // is told at once makes every relay tell every other one of each step. The time is
 // longer than news takes from one relay to the next, queues included, and shorter
-// than a viewer notices; TestChurnInAMesh counts what it saves.
+// than a viewer notices. TestNewsOfALostRelayDoesNotWander counts what it saves.
 const holdDown = 100 * time.Millisecond
 
 // Watcher follows the routes at and below a prefix, as one peer may see them.
@@ -207,7 +207,7 @@ func (w *Watcher) holdsLocked(path Path, now time.Time, before *shownRoute, r *R
 		if w.held == nil {
 			w.held = make(map[Path]time.Time)
 		}
-		due = now.Add(holdDown)
+		due = now.Add(w.origin.hold)
 		w.held[path] = due
 		w.queue = append(w.queue, holding{path, due})
 	}
