@@ -3,6 +3,7 @@ package controllers
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -29,6 +30,7 @@ func CacheOptions(namespaces []string) cache.Options {
 			&corev1.Service{}:               child,
 			&corev1.ConfigMap{}:             child,
 			&corev1.ServiceAccount{}:        child,
+			&networkingv1.NetworkPolicy{}:   child,
 			&policyv1.PodDisruptionBudget{}: child,
 			&corev1.Pod{}:                   {Label: ours, Transform: trimPod},
 			namespace:                       {Transform: trimNamespace},

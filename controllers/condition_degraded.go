@@ -44,6 +44,9 @@ func degraded(o observation) verdict {
 	if cert := certificate(o); invalidCertificate(cert) {
 		return isTrue(v1alpha1.ReasonCertificateInvalid, "%s", cert.message).at(earlier(cert.until, until))
 	}
+	if data := dataPlane(o); data.status == falseStatus {
+		return isTrue(data.reason, "%s", data.message).at(until)
+	}
 	if o.deployment == nil {
 		return isUnknown(v1alpha1.ReasonPending, "there is no Deployment yet")
 	}

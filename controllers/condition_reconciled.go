@@ -27,19 +27,13 @@ func faultf(reason, format string, args ...any) *fault {
 
 // Notes on a relay that is as wanted, and yet may surprise. They stand in the
 // message of Reconciled for as long as they hold.
-const (
-	noteOpen      = "auth.mode is None, so whoever reaches the relay may publish and watch everything"
-	noteNotMeshed = "replicas do not pass broadcasts to each other yet, so with more than one a viewer sees only what is published to the pod that it reaches"
-)
+const noteOpen = "auth.mode is None, so whoever reaches the relay may publish and watch everything"
 
 // notes are those that hold for a relay.
 func notes(relay *v1alpha1.MoQRelay) []string {
 	var list []string
 	if relay.Spec.Auth.Mode == v1alpha1.AuthNone {
 		list = append(list, noteOpen)
-	}
-	if relay.Spec.Replicas != nil && *relay.Spec.Replicas > 1 {
-		list = append(list, noteNotMeshed)
 	}
 	return list
 }

@@ -9,8 +9,8 @@ import (
 func TestReconciled(t *testing.T) {
 	runConditionCases(t, reconciled, []conditionCase{
 		{
-			name: "applied, open and not meshed", status: trueStatus, reason: v1alpha1.ReasonApplied,
-			message: []string{"every object is as wanted; " + noteOpen + "; " + noteNotMeshed},
+			name: "applied, and open", status: trueStatus, reason: v1alpha1.ReasonApplied,
+			message: []string{"every object is as wanted; " + noteOpen},
 		},
 		{name: "a fault is told as it is", change: func(o *observation) {
 			o.fault = faultf(v1alpha1.ReasonNameConflict, "Service %q is not ours", "demo")
@@ -23,14 +23,6 @@ func TestARelayThatAsksForTokensIsNotCalledOpen(t *testing.T) {
 	o.relay.Spec.Replicas = new(int32(1))
 	o.relay.Spec.Auth = v1alpha1.AuthSpec{Mode: v1alpha1.AuthJWT, KeysSecretName: "keys"}
 	if got, want := reconciled(o).message, "every object is as wanted"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestOneReplicaNeedsNoMesh(t *testing.T) {
-	o := newObservation()
-	o.relay.Spec.Replicas = new(int32(1))
-	if got, want := reconciled(o).message, "every object is as wanted; "+noteOpen; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -122,16 +122,10 @@ func rollout(was, is metav1.Condition) []notice {
 // surprises are warnings about a relay that is as wanted, told when their note
 // first stands in the message of Reconciled.
 func surprises(was, is metav1.Condition) []notice {
-	var events []notice
-	for _, n := range []struct{ note, reason string }{
-		{noteOpen, v1alpha1.EventRelayOpen},
-		{noteNotMeshed, v1alpha1.EventReplicasNotMeshed},
-	} {
-		if strings.Contains(is.Message, n.note) && !strings.Contains(was.Message, n.note) {
-			events = append(events, notice{corev1.EventTypeWarning, n.reason, n.note})
-		}
+	if !strings.Contains(is.Message, noteOpen) || strings.Contains(was.Message, noteOpen) {
+		return nil
 	}
-	return events
+	return []notice{{corev1.EventTypeWarning, v1alpha1.EventRelayOpen, noteOpen}}
 }
 
 func drains(before, after v1alpha1.MoQRelayStatus) []notice {

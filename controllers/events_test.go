@@ -41,7 +41,6 @@ func TestEventsAreMadeByTransitions(t *testing.T) {
 			unscheduled(time.Hour)(o)
 			o.pods = append(o.pods, newObservation().pods...)
 		}, []string{"Warning Unschedulable"}},
-		{"more than one replica", func(o *observation) { o.relay.Spec.Replicas = new(int32(1)) }, nil, []string{"Warning ReplicasNotMeshed"}},
 		{"a pod drains", nil, func(o *observation) {
 			p := newPod("demo-old", "n1")
 			p.DeletionTimestamp = new(ago(0))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/moqrelay/operator/api/v1alpha1"
+	"github.com/moqrelay/operator/controllers/health"
 	"github.com/moqrelay/operator/controllers/render"
 	"github.com/moqrelay/operator/relay/preflight"
 )
@@ -51,7 +52,7 @@ func newRelay() *v1alpha1.MoQRelay {
 
 // newObservation sees newRelay with everything as it should be: three ready pods.
 func newObservation() observation {
-	return observation{
+	o := observation{
 		relay: newRelay(),
 		deployment: &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Generation: 4},
@@ -73,6 +74,10 @@ func newObservation() observation {
 		version: "v0.1.0",
 		now:     noon,
 	}
+	for i := range o.pods {
+		o.pods[i].reading = health.Reading{Answered: true, Mesh: true, Expected: 2, Connected: 2}
+	}
+	return o
 }
 
 // newPod is a ready pod whose node granted all that was asked, with a certificate

@@ -9,12 +9,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/moqrelay/operator/api/v1alpha1"
 	"github.com/moqrelay/operator/controllers/render"
@@ -41,9 +44,22 @@ func newRig(t *testing.T, labels map[string]string, others ...client.Object) *ri
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: relay.Namespace, Labels: labels}}
 	r := &rig{relay: relay}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.MoQRelay{}, &appsv1.Deployment{}).
-		WithObjects(append(others, relay, ns)...).WithReturnManagedFields().WithInterceptorFuncs(r.counting()).Build()
+		WithObjects(append(others, relay, ns)...).WithReturnManagedFields().WithTypeConverters(noPolicyStatus{typeConverter()}, managedfields.NewDeducedTypeConverter()).WithInterceptorFuncs(r.counting()).Build()
 	r.Reconciler = &Reconciler{Client: c, Live: c, Render: render.Options{RelayImage: "example.test/moq-relay:1"}, Version: "v0.1.0"}
 	return r
+}
+
+// The fake client gives every object it applies a status, which a NetworkPolicy has
+// none of.
+type noPolicyStatus struct{ managedfields.TypeConverter }
+
+func (c noPolicyStatus) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok && u.GetKind() == "NetworkPolicy" {
+		u = u.DeepCopy()
+		delete(u.Object, "status")
+		obj = u
+	}
+	return c.TypeConverter.ObjectToTyped(obj, options...)
 }
 
 func (r *rig) counting() interceptor.Funcs {
@@ -110,7 +126,7 @@ func (r *rig) reason(kind string) string {
 
 func TestChildrenAreAppliedOnceInOrder(t *testing.T) {
 	r := newRig(t, nil)
-	want := []string{"apply ServiceAccount", "apply ConfigMap", "apply ConfigMap", "apply Service", "apply PodDisruptionBudget", "apply Deployment", "update status MoQRelay"}
+	want := []string{"apply ServiceAccount", "apply ConfigMap", "apply ConfigMap", "apply NetworkPolicy", "apply Service", "apply Service", "apply PodDisruptionBudget", "apply Deployment", "update status MoQRelay"}
 	if got := r.pass(t); !slices.Equal(got, want) {
 		t.Fatalf("the first pass writes %q, want %q", got, want)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/moqrelay/operator/api/v1alpha1"
+	"github.com/moqrelay/operator/controllers/health"
 	"github.com/moqrelay/operator/controllers/render"
 )
 
@@ -31,6 +33,7 @@ import (
 // +kubebuilder:rbac:groups=moqrelay.io,resources=moqrelays/status,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services;configmaps;serviceaccounts,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
@@ -70,8 +73,11 @@ type Reconciler struct {
 	Version string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// Health says how pods are asked for their status; nil: they are not asked.
+	Health *health.Config
 
-	memo memo
+	memo       memo
+	collection *collection // nil: there is none
 }
 
 // SetupWithManager registers the reconciler and all that it watches.
@@ -83,9 +89,17 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Service{}).
 		Owns(&corev1.ConfigMap{}).
 		Owns(&corev1.ServiceAccount{}).
+		Owns(&networkingv1.NetworkPolicy{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podOwner)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(1, r.Concurrency)})
+	if r.Health != nil {
+		r.collection = newCollection(*r.Health)
+		b = b.WatchesRawSource(r.collection.source())
+		if err := mgr.Add(r.collection); err != nil {
+			return err
+		}
+	}
 	if !r.AllowHost {
 		b = b.WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(permissionChanged))
 	}
@@ -137,6 +151,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, relay); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.memo.forget(req.NamespacedName)
+			r.uncollect(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -156,6 +171,7 @@ func (r *Reconciler) pass(ctx context.Context, relay *v1alpha1.MoQRelay) (reconc
 		return reconcile.Result{}, err
 	}
 	o := observation{relay: relay, pods: readPods(s.pods), version: r.Version, now: r.now()}
+	r.collect(relay, o.pods)
 	o.intended, err = r.converge(ctx, relay, &s)
 	if f, ok := errors.AsType[*fault](err); ok {
 		o.fault = f

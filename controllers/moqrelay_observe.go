@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,7 @@ const (
 var childLists = []func() client.ObjectList{
 	func() client.ObjectList { return &corev1.ServiceAccountList{} },
 	func() client.ObjectList { return &corev1.ConfigMapList{} },
+	func() client.ObjectList { return &networkingv1.NetworkPolicyList{} },
 	func() client.ObjectList { return &corev1.ServiceList{} },
 	func() client.ObjectList { return &policyv1.PodDisruptionBudgetList{} },
 	func() client.ObjectList { return &appsv1.DeploymentList{} },

@@ -83,6 +83,7 @@ func judge(o observation) verdicts {
 		v1alpha1.ConditionSocketBuffersReady: socketBuffers(o),
 		v1alpha1.ConditionCertificateReady:   certificate(o),
 		v1alpha1.ConditionAddressReady:       address(o),
+		v1alpha1.ConditionDataPlaneHealthy:   dataPlane(o),
 	}
 	v[v1alpha1.ConditionReady] = readiness(v)
 	return v
@@ -92,6 +93,7 @@ func judge(o observation) verdicts {
 var conditionOrder = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciled, v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing,
 	v1alpha1.ConditionDegraded, v1alpha1.ConditionSocketBuffersReady, v1alpha1.ConditionCertificateReady, v1alpha1.ConditionAddressReady,
+	v1alpha1.ConditionDataPlaneHealthy,
 }
 
 // status makes the whole status of a completed pass, and says when it may change
@@ -109,6 +111,7 @@ func status(o observation) (v1alpha1.MoQRelayStatus, time.Time) {
 	}
 	s.Endpoints = endpoints(o)
 	s.Certificates = certificates(o)
+	s.Peers = peers(o)
 
 	var wake time.Time
 	found := judge(o)

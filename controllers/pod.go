@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/moqrelay/operator/controllers/health"
 	"github.com/moqrelay/operator/controllers/render"
 	"github.com/moqrelay/operator/relay/preflight"
 )
@@ -21,6 +22,9 @@ type pod struct {
 	report *preflight.Report
 	// checked is true when preflight has finished at least once.
 	checked bool
+	// reading is what the pod says on its status port; the zero value when it was not
+	// asked.
+	reading health.Reading
 }
 
 // readPods turns pods as the API server gives them into ours, ordered by name so

@@ -24,6 +24,9 @@ const (
 	ConditionCertificateReady = "CertificateReady"
 	// ConditionAddressReady is True when clients have an address.
 	ConditionAddressReady = "AddressReady"
+	// ConditionDataPlaneHealthy is True when every pod says on its status port that it
+	// loses nothing and reaches the others. Ready does not depend on it.
+	ConditionDataPlaneHealthy = "DataPlaneHealthy"
 )
 
 // Reasons of more than one condition.
@@ -187,6 +190,29 @@ const (
 	ReasonProviderError = "ProviderError"
 )
 
+// Reasons of DataPlaneHealthy. What pods say is asked for every 30 seconds. A
+// reason with False is also Degraded's.
+const (
+	// ReasonHealthy (True): every pod answered and reports neither loss nor a missing peer.
+	ReasonHealthy = "Healthy"
+	// ReasonPeersMissing (DataPlaneHealthy: False; Degraded: True): for 60 s a pod has had
+	// no session with another pod of the mesh, so that its viewers may miss what is
+	// published there. The message names both. The cluster admin lets UDP port 4444 pass
+	// between the pods and looks at cluster DNS; the user at pods that do not start.
+	ReasonPeersMissing = "PeersMissing"
+	// ReasonKernelDrops (DataPlaneHealthy: False; Degraded: True): the kernel threw more
+	// than 100 datagrams a second away in two samples in a row, because the relay's
+	// receive buffer was full; it ends five minutes after the last such sample. The user
+	// raises socketBuffers.receive, the CPU, or replicas.
+	ReasonKernelDrops = "KernelDrops"
+	// ReasonStatusUnreachable (DataPlaneHealthy: Unknown): three times in a row a ready pod did not answer
+	// on its status port. Nothing is known of its data path, and that is no outage. The
+	// cluster admin lets the operator reach TCP port 9090 of the pods.
+	ReasonStatusUnreachable = "StatusUnreachable"
+	// ReasonNoPods (DataPlaneHealthy: Unknown): no pod is ready, so that there is none to ask.
+	ReasonNoPods = "NoPods"
+)
+
 // ReasonReady (Ready: True): nothing that Ready sums up is False.
 const ReasonReady = "Ready"
 
@@ -203,8 +229,4 @@ const (
 	// EventRelayOpen (Warning): auth.mode is None, so everyone who reaches the relay
 	// may publish and watch everything.
 	EventRelayOpen = "RelayOpen"
-	// EventReplicasNotMeshed (Warning): more than one replica while replicas do not
-	// pass broadcasts to each other: a viewer sees only what is published to the pod
-	// that it reaches.
-	EventReplicasNotMeshed = "ReplicasNotMeshed"
 )

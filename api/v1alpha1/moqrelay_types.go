@@ -151,10 +151,20 @@ type MoQRelaySpec struct {
 	// +kubebuilder:default={}
 	TLS TLSSpec `json:"tls,omitzero"`
 
+	// cluster is about other relays: those of the other pods, and relays elsewhere.
+	// +optional
+	// +kubebuilder:default={}
+	Cluster ClusterSpec `json:"cluster,omitzero"`
+
 	// service is the way from clients to the pods.
 	// +optional
 	// +kubebuilder:default={}
 	Service ServiceSpec `json:"service,omitzero"`
+
+	// networkPolicy says who may reach the pods.
+	// +optional
+	// +kubebuilder:default={}
+	NetworkPolicy NetworkPolicySpec `json:"networkPolicy,omitzero"`
 
 	// drain is the goodbye of a pod that is told to stop.
 	// +optional
@@ -648,13 +658,21 @@ type MoQRelayStatus struct {
 	// +kubebuilder:validation:MaxItems=17
 	Certificates []CertificateStatus `json:"certificates,omitempty"`
 
+	// peers says for each pod of a mesh how many of the others it has a session with, as
+	// the pods tell; at most 64.
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	// +kubebuilder:validation:MaxItems=64
+	Peers []PeersStatus `json:"peers,omitempty"`
+
 	// operatorVersion is the version of the operator that wrote this status.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	OperatorVersion string `json:"operatorVersion,omitempty"`
 
 	// conditions are Ready, which sums up, Reconciled, Available, Progressing,
-	// Degraded, SocketBuffersReady, CertificateReady and AddressReady.
+	// Degraded, SocketBuffersReady, CertificateReady, AddressReady and DataPlaneHealthy.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

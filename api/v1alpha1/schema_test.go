@@ -4,6 +4,7 @@
 package v1alpha1_test
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"strings"
@@ -56,8 +57,8 @@ func TestEveryFieldOfTheSpecSaysHowAChangeTakesEffect(t *testing.T) {
 	}
 	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 	fields := describe(&spec, "spec")
-	if len(fields) != 49 {
-		t.Errorf("the spec has %d fields, want 49", len(fields))
+	if len(fields) != 53 {
+		t.Errorf("the spec has %d fields, want 53", len(fields))
 	}
 	for path, description := range fields {
 		if path == "spec.replicas" { // the one field that neither restarts nor reconfigures a pod
@@ -106,6 +107,15 @@ const valid = "{auth: {mode: None}, tls: {secretName: cert}"
 // selfSigned is the same with a self-signed certificate.
 const selfSigned = "{auth: {mode: None}, tls: {mode: SelfSigned}"
 
+// upstreams are n different ones.
+func upstreams(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("{url: \"https://origin-%d.example.com:443\"}", i))
+	}
+	return strings.Join(list, ", ")
+}
+
 func TestObjectsThatUsersMayWriteAreAccepted(t *testing.T) {
 	crd := loadCRD(t)
 	for name, spec := range map[string]string{
@@ -131,6 +141,13 @@ func TestObjectsThatUsersMayWriteAreAccepted(t *testing.T) {
 		"cache below the limit":            valid + ", cache: {maxBytes: 1023Mi, maxAgeSeconds: 0}}",
 		"large cache without memory limit": valid + ", cache: {maxBytes: 8Gi, maxAgeSeconds: 3600}, resources: {requests: {memory: 1Gi}}}",
 		"limits":                           valid + ", limits: {sessions: 1000, sessionsPerIP: 10, subscriptionsPerSession: 0, announcementsPerSession: 1, fetchesPerSession: 0}}",
+		"mesh":                             valid + ", replicas: 3, cluster: {mode: Mesh}}",
+		"pods by themselves":               valid + ", replicas: 3, cluster: {mode: Standalone}}",
+		"self-signed, mesh by default":     selfSigned + ", cluster: {mode: Mesh}}",
+		"upstreams":                        valid + ", cluster: {upstreams: [{url: \"https://origin.example.com:443/live?jwt=a.b-c_d\", cost: 10}, {url: \"https://[2001:db8::1]:4443\"}, {url: \"https://192.0.2.1:1/\", cost: 0}]}}",
+		"most upstreams":                   valid + ", cluster: {upstreams: [" + upstreams(16) + "]}}",
+		"no network policy":                valid + ", networkPolicy: {state: Disabled}}",
+		"metrics for others":               valid + ", networkPolicy: {metricsFrom: [{namespaceSelector: {matchLabels: {a: b}}, podSelector: {}}, {podSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}]}}",
 		"fixed node port":                  valid + ", service: {type: NodePort, nodePort: 30443, port: 4443}}",
 		"hostname":                         valid + ", service: {hostname: relay.example.com, annotations: {example.com/pool: public}}}",
 		"no Service":                       valid + ", service: {type: None}}",
@@ -212,6 +229,21 @@ func TestMistakesAreRefusedAndTheMessageNamesTheField(t *testing.T) {
 		{valid + ", limits: {sessions: -1}}", "spec.limits.sessions", "greater than or equal to 0"},
 		{valid + ", limits: {fetchesPerSession: -1}}", "spec.limits.fetchesPerSession", "greater than or equal to 0"},
 		{valid + ", limits: {publishersPerSession: 1}}", "spec.limits.publishersPerSession", "unknown field"},
+		{valid + ", cluster: {mode: Ring}}", "spec.cluster.mode", `supported values: "Mesh", "Standalone"`},
+		{valid + ", cluster: {upstreams: [{cost: 1}]}}", "spec.cluster.upstreams[0].url", "Required"},
+		{valid + ", cluster: {upstreams: [{url: \"http://origin.example.com:443\"}]}}", "spec.cluster.upstreams[0].url", "should match"},
+		{valid + ", cluster: {upstreams: [{url: \"https://origin.example.com\"}]}}", "spec.cluster.upstreams[0].url", "should match"},
+		{valid + ", cluster: {upstreams: [{url: \"https://origin.example.com:0\"}]}}", "spec.cluster.upstreams[0].url", "should match"},
+		{valid + ", cluster: {upstreams: [{url: \"https://me@origin.example.com:443\"}]}}", "spec.cluster.upstreams[0].url", "should match"},
+		{valid + ", cluster: {upstreams: [{url: \"https://origin.example.com:443/#a\"}]}}", "spec.cluster.upstreams[0].url", "should match"},
+		{valid + ", cluster: {upstreams: [{url: \"https://o:1\"}, {url: \"https://o:1\", cost: 2}]}}", "spec.cluster.upstreams[1]", "Duplicate"},
+		{valid + ", cluster: {upstreams: [{url: \"https://o:1\", cost: -1}]}}", "spec.cluster.upstreams[0].cost", "greater than or equal to 0"},
+		{valid + ", cluster: {upstreams: [{url: \"https://o:1\", cost: 65536}]}}", "spec.cluster.upstreams[0].cost", "less than or equal to 65535"},
+		{valid + ", cluster: {upstreams: [" + upstreams(17) + "]}}", "spec.cluster.upstreams", "must have at most 16 items"},
+		{valid + ", networkPolicy: {state: true}}", "spec.networkPolicy.state", "string"},
+		{valid + ", networkPolicy: {metricsFrom: [{}]}}", "spec.networkPolicy.metricsFrom", "either ipBlock, or one or both of"},
+		{valid + ", networkPolicy: {metricsFrom: [{podSelector: {}, ipBlock: {cidr: 10.0.0.0/8}}]}}", "spec.networkPolicy.metricsFrom", "either ipBlock, or one or both of"},
+		{valid + ", networkPolicy: {metricsFrom: [{ipBlock: {}}]}}", "spec.networkPolicy.metricsFrom[0].ipBlock.cidr", "Required"},
 		{valid + ", service: {type: ExternalName}}", "spec.service.type", `supported values: "LoadBalancer", "NodePort", "ClusterIP", "None"`},
 		{valid + ", service: {port: 0}}", "spec.service.port", "greater than or equal to 1"},
 		{valid + ", service: {type: ClusterIP, nodePort: 30443}}", "spec.service.nodePort", "only while service.type is NodePort or LoadBalancer"},
@@ -275,6 +307,8 @@ func TestTheShortestObjectGetsEveryDefault(t *testing.T) {
   mode: None
 cache:
   maxAgeSeconds: 30
+cluster:
+  mode: Mesh
 drain:
   timeoutSeconds: 300
 imagePullPolicy: IfNotPresent
@@ -287,6 +321,8 @@ limits:
 log:
   format: json
   level: info
+networkPolicy:
+  state: Enabled
 replicas: 1
 resources:
   limits:

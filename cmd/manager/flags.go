@@ -8,12 +8,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
+
+	"github.com/moqrelay/operator/controllers/health"
 )
 
 const (
@@ -26,6 +29,11 @@ const (
 	maxNodeBuffer = 512 << 20
 
 	maxConcurrency = 256
+
+	// Bounds of --collect-interval.
+	minCollect = 5 * time.Second
+	maxCollect = 10 * time.Minute
+
 	maxImage       = 512
 )
 
@@ -38,6 +46,7 @@ type options struct {
 	hostAccess         string
 	maxNodeBuffer      string
 	concurrency        int
+	collectInterval    time.Duration
 	metricsAddress     string
 	healthProbeAddress string
 	leaderElect        bool
@@ -102,6 +111,8 @@ func (o *options) register(f *pflag.FlagSet) {
 		"which namespaces may use socketBuffers.mode RaiseNode: labeled (those with moqrelay.io/host-access=allowed) or all")
 	f.StringVar(&o.maxNodeBuffer, "max-node-buffer", "64Mi", "most to which a node's net.core.rmem_max and wmem_max are raised, 208Ki to 512Mi")
 	f.IntVar(&o.concurrency, "concurrency", 8, "MoQRelays worked on at once, 1 to 256")
+	f.DurationVar(&o.collectInterval, "collect-interval", health.DefaultInterval,
+		"how often each relay pod is asked for its status, 5s to 10m; 0 turns it off")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "HOST:PORT of /metrics (plain HTTP); 0 turns it off")
 	f.StringVar(&o.healthProbeAddress, "health-probe-bind-address", ":8081", "HOST:PORT of /healthz and /readyz; 0 turns it off")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "let one of several operators work at a time; they wait for each other by a Lease")
@@ -134,6 +145,9 @@ func (o *options) validate() error {
 	}
 	if o.concurrency < 1 || o.concurrency > maxConcurrency {
 		fault("concurrency", "must be 1 to %d, is %d", maxConcurrency, o.concurrency)
+	}
+	if d := o.collectInterval; d != 0 && (d < minCollect || d > maxCollect) {
+		fault("collect-interval", "must be %v to %v, or 0 to turn it off; is %v", minCollect, maxCollect, d)
 	}
 	for flag, address := range map[string]string{"metrics-bind-address": o.metricsAddress, "health-probe-bind-address": o.healthProbeAddress} {
 		if err := checkAddress(address); err != nil {

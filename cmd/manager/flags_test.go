@@ -30,6 +30,8 @@ func TestABadFlagIsRefusedByItsNameWithItsRange(t *testing.T) {
 		"--concurrency=0":                     "--concurrency: must be 1 to 256, is 0",
 		"--concurrency=257":                   "--concurrency: must be 1 to 256, is 257",
 		"--concurrency=many":                  `"--concurrency"`,
+		"--collect-interval=4s":               "--collect-interval: must be 5s to 10m0s, or 0 to turn it off; is 4s",
+		"--collect-interval=11m":              "--collect-interval: must be 5s to 10m0s, or 0 to turn it off; is 11m0s",
 		"--metrics-bind-address=8080":         `--metrics-bind-address: must be HOST:PORT with a port of 0 to 65535, or 0 to turn it off; is "8080"`,
 		"--health-probe-bind-address=h:66000": `--health-probe-bind-address: must be HOST:PORT`,
 		"--leader-elect-namespace=-x":         `--leader-elect-namespace: "-x" is not a namespace's name`,

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/moqrelay/operator/api/v1alpha1"
 	"github.com/moqrelay/operator/controllers"
+	"github.com/moqrelay/operator/controllers/health"
 	"github.com/moqrelay/operator/controllers/render"
 )
 
@@ -82,10 +84,13 @@ func newManager(cfg *rest.Config, o options) (ctrl.Manager, error) {
 		Client:      mgr.GetClient(),
 		Live:        mgr.GetAPIReader(),
 		Events:      mgr.GetEventRecorder(programName),
-		Render:      render.Options{RelayImage: o.relayImage, MaxNodeBuffer: o.nodeBuffer},
+		Render:      render.Options{RelayImage: o.relayImage, MaxNodeBuffer: o.nodeBuffer, OperatorNamespace: ownNamespace()},
 		AllowHost:   o.hostAccess == hostAccessAll,
 		Concurrency: o.concurrency,
 		Version:     ownVersion(),
+	}
+	if o.collectInterval > 0 {
+		reconciler.Health = &health.Config{Interval: o.collectInterval}
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the controller: %w", err)
@@ -97,6 +102,18 @@ func newManager(cfg *rest.Config, o options) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("add probes: %w", err)
 	}
 	return mgr, nil
+}
+
+// ownNamespaceFile is where a pod finds the name of its namespace.
+const ownNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// ownNamespace is the namespace of the operator's pod; empty outside of one.
+func ownNamespace() string {
+	name, err := os.ReadFile(ownNamespaceFile)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(name))
 }
 
 // servesOurKind is ready when the API server serves MoQRelay at our version.

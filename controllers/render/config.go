@@ -45,6 +45,7 @@ func relayConfig(relay *v1alpha1.MoQRelay, mode v1alpha1.SocketBuffersMode) conf
 	c.Status.Listen = ":9090"
 	c.Auth = authConfig(&spec.Auth)
 	c.TLS = tlsConfig(spec.TLS)
+	c.Cluster = clusterConfig(relay)
 	c.Protocols = words(spec.Protocols)
 	setTransports(&c.Transports, spec.Transports)
 	setWindows(&c.Windows, spec.Windows)

@@ -28,7 +28,7 @@ const (
 // options are those of an operator in a release, for a namespace with or without
 // the label that allows host access.
 func options(hostAccess bool) render.Options {
-	return render.Options{RelayImage: "ghcr.io/moqrelay/moq-relay:v0.1.0", HostAccess: hostAccess, MaxNodeBuffer: 64 << 20}
+	return render.Options{RelayImage: "ghcr.io/moqrelay/moq-relay:v0.1.0", HostAccess: hostAccess, MaxNodeBuffer: 64 << 20, OperatorNamespace: "moq-relay-operator"}
 }
 
 // sample is a file of config/samples rendered for a namespace.

@@ -23,11 +23,14 @@ const (
 
 	// ClientPort is where clients arrive in the pod, UDP and TCP.
 	ClientPort = 4443
+	// PeerPort is where the other pods arrive, UDP.
+	PeerPort = 4444
 	// StatusPort is where probes and the status document are, TCP.
 	StatusPort = 9090
 
 	portUDP    = "moq-udp"
 	portTCP    = "moq-tcp"
+	portPeers  = "moq-peers"
 	portStatus = "status"
 )
 

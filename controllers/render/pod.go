@@ -179,6 +179,7 @@ func environment(relay *v1alpha1.MoQRelay) []corev1.EnvVar {
 		fromField("POD_UID", "metadata.uid"),
 		fromField("POD_IPS", "status.podIPs"),
 		fromField("NODE_NAME", "spec.nodeName"),
+		fromField("MOQ_CLUSTER_NODE", "metadata.uid"),
 	}
 	if limit := relay.Spec.Resources.Limits.Memory(); !limit.IsZero() {
 		env = append(env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: goMemoryLimit(limit)})
@@ -202,6 +203,9 @@ func containerPorts(relay *v1alpha1.MoQRelay) []corev1.ContainerPort {
 	var ports []corev1.ContainerPort
 	if servesUDP(relay) {
 		ports = append(ports, corev1.ContainerPort{Name: portUDP, ContainerPort: ClientPort, Protocol: corev1.ProtocolUDP})
+	}
+	if meshed(relay) {
+		ports = append(ports, corev1.ContainerPort{Name: portPeers, ContainerPort: PeerPort, Protocol: corev1.ProtocolUDP})
 	}
 	return append(ports,
 		corev1.ContainerPort{Name: portTCP, ContainerPort: ClientPort, Protocol: corev1.ProtocolTCP},

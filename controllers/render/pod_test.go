@@ -64,8 +64,8 @@ func TestARaiseNodePodNeedsThePrivilegedLevelForItsPreflightAlone(t *testing.T) 
 			t.Errorf("%s: without preflight the restricted level forbids %v", s.name, got)
 		}
 	}
-	if seen != 3 {
-		t.Errorf("%d samples use RaiseNode, want 3", seen)
+	if seen != 4 {
+		t.Errorf("%d samples use RaiseNode, want 4", seen)
 	}
 }
 

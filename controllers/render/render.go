@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +29,9 @@ type Options struct {
 	// MaxNodeBuffer is the most, in bytes, to which preflight may raise a node's
 	// socket buffer limits. 0: preflight's own default.
 	MaxNodeBuffer int64
+	// OperatorNamespace is where the operator's own pods are, which a NetworkPolicy lets
+	// reach the status port. Empty: the operator is no pod, and none is let in for it.
+	OperatorNamespace string
 }
 
 // Objects are the children of a MoQRelay, and what was decided on the way.
@@ -37,6 +41,10 @@ type Objects struct {
 	LiveConfig *corev1.ConfigMap
 	// Config is immutable and holds all other keys; its name follows its content.
 	Config *corev1.ConfigMap
+	// NetworkPolicy is nil with networkPolicy.state Disabled.
+	NetworkPolicy *networkingv1.NetworkPolicy
+	// PeersService is nil where pods are not joined to a mesh.
+	PeersService *corev1.Service
 	// Service is nil with service.type None.
 	Service             *corev1.Service
 	PodDisruptionBudget *policyv1.PodDisruptionBudget
@@ -100,6 +108,8 @@ func Render(relay *v1alpha1.MoQRelay, opts Options) (*Objects, error) {
 		ServiceAccount:      serviceAccount(relay),
 		LiveConfig:          liveConfigMap(relay, files.live),
 		Config:              immutableConfigMap(relay, files.config),
+		NetworkPolicy:       networkPolicy(relay, opts.OperatorNamespace),
+		PeersService:        peersService(relay),
 		Service:             service(relay),
 		PodDisruptionBudget: disruptionBudget(relay),
 		Deployment:          deployment(pod),
@@ -133,6 +143,12 @@ func socketBuffersMode(relay *v1alpha1.MoQRelay, opts Options) (v1alpha1.SocketB
 // and the empty fields that the Go types cannot leave out are not in them.
 func (o *Objects) Intents() ([]*unstructured.Unstructured, error) {
 	objects := []runtime.Object{o.ServiceAccount, o.LiveConfig, o.Config}
+	if o.NetworkPolicy != nil {
+		objects = append(objects, o.NetworkPolicy)
+	}
+	if o.PeersService != nil {
+		objects = append(objects, o.PeersService)
+	}
 	if o.Service != nil {
 		objects = append(objects, o.Service)
 	}

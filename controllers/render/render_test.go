@@ -15,7 +15,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/moqrelay/operator/api/v1alpha1"
 	"github.com/moqrelay/operator/api/v1alpha1/apitest"
@@ -29,6 +31,8 @@ const (
 	live    = "live configuration"
 	rolling = "pod template"
 	svc     = "Service"
+	peers   = "peers Service"
+	netpol  = "NetworkPolicy"
 	count   = "replicas"
 	none    = "nothing"
 )
@@ -73,8 +77,16 @@ var fields = []struct {
 	{"auth.clientCASecretName", func(s *v1alpha1.MoQRelaySpec) { s.Auth.ClientCASecretName = "others" }, rolling},
 	{"auth.mtlsPublish", func(s *v1alpha1.MoQRelaySpec) { s.Auth.MTLSPublish = []v1alpha1.PathPattern{"a/*/b"} }, rolling},
 	{"auth.mtlsSubscribe", func(s *v1alpha1.MoQRelaySpec) { s.Auth.MTLSSubscribe = []v1alpha1.PathPattern{"**"} }, rolling},
-	{"tls.mode", func(s *v1alpha1.MoQRelaySpec) { s.TLS = v1alpha1.TLSSpec{Mode: v1alpha1.TLSSelfSigned} }, rolling},
+	{"tls.mode", func(s *v1alpha1.MoQRelaySpec) { s.TLS = v1alpha1.TLSSpec{Mode: v1alpha1.TLSSelfSigned} }, rolling + ", " + peers},
 	{"tls.secretName", func(s *v1alpha1.MoQRelaySpec) { s.TLS.SecretName = "other" }, rolling},
+	{"cluster.mode", func(s *v1alpha1.MoQRelaySpec) { s.Cluster.Mode = v1alpha1.ClusterStandalone }, rolling + ", " + peers},
+	{"cluster.upstreams", func(s *v1alpha1.MoQRelaySpec) {
+		s.Cluster.Upstreams = []v1alpha1.UpstreamSpec{{URL: "https://origin.example.com:443/"}}
+	}, live},
+	{"networkPolicy.state", func(s *v1alpha1.MoQRelaySpec) { s.NetworkPolicy.State = v1alpha1.Disabled }, netpol},
+	{"networkPolicy.metricsFrom", func(s *v1alpha1.MoQRelaySpec) {
+		s.NetworkPolicy.MetricsFrom = []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
+	}, netpol},
 	{"service.type", func(s *v1alpha1.MoQRelaySpec) { s.Service.Type = v1alpha1.ServiceClusterIP }, svc},
 	{"service.port", func(s *v1alpha1.MoQRelaySpec) { s.Service.Port = new(int32(8443)) }, svc},
 	{"service.nodePort", func(s *v1alpha1.MoQRelaySpec) { s.Service.NodePort = new(int32(30443)) }, svc},
@@ -124,6 +136,12 @@ func reach(a, b *render.Objects) string {
 	}
 	if !reflect.DeepEqual(a.Service, b.Service) {
 		parts = append(parts, svc)
+	}
+	if !reflect.DeepEqual(a.PeersService, b.PeersService) {
+		parts = append(parts, peers)
+	}
+	if !reflect.DeepEqual(a.NetworkPolicy, b.NetworkPolicy) {
+		parts = append(parts, netpol)
 	}
 	if *a.Deployment.Spec.Replicas != *b.Deployment.Spec.Replicas {
 		parts = append(parts, count)
@@ -320,7 +338,7 @@ func TestASpecThatTheAPIServerWouldRefuseIsRefusedWithItsField(t *testing.T) {
 
 func TestAServiceOfTypeNoneIsNotRendered(t *testing.T) {
 	relay := minimal()
-	relay.Spec.Service.Type = v1alpha1.ServiceNone
+	relay.Spec.Service.Type, relay.Spec.Cluster.Mode = v1alpha1.ServiceNone, v1alpha1.ClusterStandalone
 	objects := mustRender(t, relay, options(false))
 	if objects.Service != nil || bytes.Contains(manifest(t, objects), []byte("kind: Service\n")) {
 		t.Errorf("there is a Service: %+v", objects.Service)

@@ -59,6 +59,7 @@ var rules = map[string]rule{
 	"api/v1alpha1/apitest": {ours: []string{"api/v1alpha1"}, others: []string{kubernetes, yaml}},
 	"api/v1alpha1":         {others: []string{kubernetes, "sigs.k8s.io/controller-runtime/pkg/scheme"}},
 	"controllers/render":   {ours: []string{"api/v1alpha1", "relay/config"}, others: []string{kubernetes, yaml}},
+	"controllers/health":   {ours: []string{"relay/status"}},
 	"controllers": {
 		ours:   []string{"api/v1alpha1", "controllers/...", "relay/preflight"},
 		others: []string{kubernetes, controller, "github.com/go-logr/logr", "sigs.k8s.io/structured-merge-diff/..."},
@@ -66,7 +67,7 @@ var rules = map[string]rule{
 
 	"cmd/relay":    {ours: []string{"relay", "relay/auth", "relay/config", "relay/preflight"}, others: []string{cobra, pflag}},
 	"cmd/moq-load": {ours: []string{"relay/load"}, others: []string{cobra, pflag}},
-	"cmd/manager":  {ours: []string{"controllers", "controllers/render", "api/v1alpha1"}, others: []string{cobra, pflag, kubernetes, controller, "github.com/go-logr/logr", "go.uber.org/zap/..."}},
+	"cmd/manager":  {ours: []string{"controllers", "controllers/health", "controllers/render", "api/v1alpha1"}, others: []string{cobra, pflag, kubernetes, controller, "github.com/go-logr/logr", "go.uber.org/zap/..."}},
 
 	"config":      {}, // tests of the manifests alone
 	"test/arch":   {},

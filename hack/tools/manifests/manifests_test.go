@@ -47,8 +47,8 @@ func TestTheSamplesAreARunnableFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := bytes.Count(manifest, []byte("kind: MoQRelay")); got != 4 {
-		t.Errorf("the samples hold %d MoQRelays, want 4", got)
+	if got := bytes.Count(manifest, []byte("kind: MoQRelay")); got != 5 {
+		t.Errorf("the samples hold %d MoQRelays, want 5", got)
 	}
 }
 
