@@ -79,8 +79,8 @@ soak: ## SOAKTIME (default 30m) of peers that come and go, under the race detect
 	SOAKTIME=$(or $(SOAKTIME),30m) CGO_ENABLED=0 go test -tags soak -trimpath -count=1 -timeout 0 -v ./test/soak
 
 .PHONY: fuzz
-fuzz: ## Every fuzz target for FUZZTIME each (default 10s); what is found stays in testdata/fuzz
-	hack/fuzz.sh $(or $(FUZZTIME),10s)
+fuzz: ## Every fuzz target for FUZZTIME each (default 10s); what is found stays in testdata/fuzz; CONTINUE=1 goes on where a run was ended
+	FUZZ_CONTINUE=$(CONTINUE) hack/fuzz.sh $(or $(FUZZTIME),10s)
 
 .PHONY: bench
 bench: ## The model's group benches beside the published figures (a minute); BENCH_PEER=FILE adds a peer's
