@@ -38,6 +38,15 @@ func putFile(t *testing.T, directory, name string, text []byte) {
 	}
 }
 
+func readFile(t *testing.T, directory, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(directory, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func newCertificatesIn(t *testing.T, directories ...string) (*certificates, *bytes.Buffer) {
 	t.Helper()
 	log := new(bytes.Buffer)

@@ -23,16 +23,7 @@ var sizes = []int{1, 0, 1199, 1452, 4095, 4096, 8192, 65535, 65536, 300_000}
 func publishAll(groups int) func(context.Context, *model.Producer) error {
 	return func(ctx context.Context, p *model.Producer) error {
 		for g := range groups {
-			w, err := p.Group(uint64(g), model.Window{Bytes: 16 << 20})
-			if err != nil {
-				return err
-			}
-			for i, n := range sizes {
-				if err := writeFrame(ctx, w, pattern(n, byte(g*16+i))); err != nil {
-					return err
-				}
-			}
-			if err := w.Finish(); err != nil {
+			if err := publishGroup(ctx, p, g); err != nil {
 				return err
 			}
 		}
@@ -40,6 +31,20 @@ func publishAll(groups int) func(context.Context, *model.Producer) error {
 		p.Close()
 		return nil
 	}
+}
+
+// publishGroup writes group g with frames of all sizes.
+func publishGroup(ctx context.Context, p *model.Producer, g int) error {
+	w, err := p.Group(uint64(g), model.Window{Bytes: 16 << 20})
+	if err != nil {
+		return err
+	}
+	for i, n := range sizes {
+		if err := writeFrame(ctx, w, pattern(n, byte(g*16+i))); err != nil {
+			return err
+		}
+	}
+	return w.Finish()
 }
 
 func TestAViewerOnAnyTransportAndVersionGetsEveryByte(t *testing.T) {
