@@ -31,6 +31,12 @@ func sweeping(t *testing.T, o *Origin) {
 	go func() { _ = o.Run(ctx) }()
 }
 
+// elapse lets time pass, and what the sweep of that very instant does come to its end.
+func elapse(d time.Duration) {
+	advance(d)
+	synctest.Wait()
+}
+
 func TestChargeIsBytesAndAFixedPriceForFrameAndGroup(t *testing.T) {
 	o := NewOrigin(Config{})
 	p, sub := newSubscribed(t, o, Options{})
@@ -67,12 +73,12 @@ func TestAGroupThatIsNotTheLatestGoesWhenItWasNotUsedForItsAge(t *testing.T) {
 		filled(t, p, 1)
 		done, parked := wantReader(t, sub, 1), wantReader(t, other, 1)
 		filled(t, p, 2)
-		advance(9500 * time.Millisecond) // swept as used at 1 s, so it stays until 11 s
+		elapse(9500 * time.Millisecond) // swept as used at 1 s, so it stays until 11 s
 		wantHeld(t, o, 2*(320+128+1))
 		take(t, done, 1)
-		advance(10 * time.Second)
+		elapse(10 * time.Second)
 		wantHeld(t, o, 2*(320+128+1)) // reading made it young again
-		advance(2 * time.Second)
+		elapse(2 * time.Second)
 		wantHeld(t, o, 320+128+1) // the latest has no age
 		wantDone(t, parked.Cut(), true)
 		wantError(t, parked.Err(), ErrExpired)
@@ -98,10 +104,10 @@ func TestAPublisherMayAskForLessAge(t *testing.T) {
 		p := <-source.pulled
 		p.Accept(Info{Timescale: 1000, MaxAge: 2 * time.Second})
 		filled(t, p, 1, 2)
-		advance(3500 * time.Millisecond)
+		elapse(3500 * time.Millisecond)
 		wantHeld(t, o, 320+128+1)
 		sub.Close()
-		advance(4 * time.Second) // the request ends after 1 s; then the group is old after 2 s
+		elapse(4 * time.Second) // the request ends after 1 s; then the group is old after 2 s
 		wantHeld(t, o, 0)
 	})
 }

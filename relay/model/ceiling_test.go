@@ -249,13 +249,13 @@ func TestAgeMakesNoHoles(t *testing.T) {
 		wantReader(t, sub, 2).Close()
 		r := wantReader(t, sub, 3)
 		for range 3 {
-			advance(5 * time.Second)
+			elapse(5 * time.Second)
 			r.group.touch()
 		}
 		if n := numbers(p); len(n) != 4 || n[0] != 3 || n[1] != 4 || n[2] != 5 || n[3] != 8 {
 			t.Fatalf("groups %v are held, want 3 4 5, and 8, the latest", n)
 		}
-		advance(12 * time.Second)
+		elapse(12 * time.Second)
 		if n := numbers(p); len(n) != 1 || n[0] != 8 {
 			t.Fatalf("groups %v are held when nobody reads, want 8", n)
 		}
@@ -275,7 +275,7 @@ func TestALoweredCeilingActsWithTheNextSweep(t *testing.T) {
 		}
 		wantHeld(t, o, 10*(320+128+1005))
 		o.SetCache(CacheConfig{MaxBytes: 5 * (320 + 128 + 1005)})
-		advance(1500 * time.Millisecond)
+		elapse(1500 * time.Millisecond)
 		if held, _ := o.CacheBytes(); held > 5*1453 || held < 3*1453 {
 			t.Fatalf("%d bytes are held, want up to %d", held, 5*1453)
 		}

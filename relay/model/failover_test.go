@@ -547,7 +547,7 @@ func TestAGroupThatWasWrittenOnceIsGivenToALateViewer(t *testing.T) {
 			v := wantGroup(t, q, seq, Window{})
 			wantFrame(t, v, make([]byte, 50_000))
 			wantFinished(t, v)
-			advance(time.Minute)
+			elapse(time.Minute)
 		}
 		for range 3 {
 			late := wantSubscription(t, o, Options{})
@@ -558,7 +558,7 @@ func TestAGroupThatWasWrittenOnceIsGivenToALateViewer(t *testing.T) {
 		}
 		first.Close()
 		other.Close()
-		advance(time.Second)
+		elapse(time.Second)
 		synctest.Wait()
 		p.Fail(errors.New("over"))
 		withdrawAll(o)

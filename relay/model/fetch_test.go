@@ -435,7 +435,7 @@ func TestGroupsOfATrackWhoseSubscribersHaveLeftAreFetchedAndNotLive(t *testing.T
 		open := wantGroup(t, p, 3, Window{})
 		written(t, open, "x")
 		sub.Close()
-		advance(time.Second)
+		elapse(time.Second)
 		wantDone(t, p.Done(), true)
 		wantError(t, open.Err(), ErrCancelled)
 		for _, seq := range []uint64{1, 2} {
@@ -455,9 +455,9 @@ func TestGroupsOfATrackWhoseSubscribersHaveLeftAreFetchedAndNotLive(t *testing.T
 		filled(t, q, 2)     // nor does it stand in the way
 		wantGroups(t, next, 2)
 		next.Close()
-		advance(25 * time.Second)
+		elapse(25 * time.Second)
 		wantHeld(t, o, groupCharge+frameCharge+1) // group 2 of the second request, which may stay 30 s
-		advance(10 * time.Second)
+		elapse(10 * time.Second)
 		wantHeld(t, o, 0)
 		if len(o.shelves) != 0 || len(o.tracks) != 0 {
 			t.Errorf("%d shelves and %d tracks are left of nothing", len(o.shelves), len(o.tracks))

@@ -302,3 +302,72 @@ func TestHeapOfEachThingARelayHolds(t *testing.T) {
 		})
 	}
 }
+
+// What 10,000 broadcasts cost a relay on the heap: one by itself, and as one of eight
+// in a full mesh, where each broadcast has seven routes and six peers are told of it:
+// all but the one that has its publisher.
+func TestHeapOfTenThousandBroadcasts(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector multiplies the heap")
+	}
+	const broadcasts = 10_000
+	for _, c := range []struct {
+		name        string
+		routes      int
+		watchers    int
+		each, route int64 // the limits for a broadcast and for each of its routes
+	}{
+		{"alone, nobody looks", 1, 0, 500, 500},
+		{"in a mesh of 8", 7, 7, 3500, 500},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := NewOrigin(Config{ID: 1000})
+			base := heap()
+			sources := make([]Source, c.routes)
+			var watchers []*Watcher
+			for i := range sources {
+				sources[i] = newPublisher()
+			}
+			for i := range c.watchers {
+				watchers = append(watchers, o.Watch("", Peer{ID: uint64(i + 1), Source: sources[i]}))
+			}
+			var all []*Announcement
+			for i := range broadcasts {
+				path := Path(fmt.Sprintf("customer/%d/room/%d", i%100, i))
+				for j, source := range sources {
+					hops := []uint64{99, uint64(j + 1)}
+					if j > 0 {
+						hops = []uint64{99, 1, uint64(j + 1)}
+					}
+					all = append(all, o.Announce(Route{Path: path, Hops: hops, Epoch: epoch1, Warm: uint64(j), Source: source}))
+				}
+			}
+			tell := func() {
+				for i, w := range watchers {
+					if i == 0 {
+						continue
+					}
+					if changes, err := w.Next(t.Context()); err != nil || len(changes) != broadcasts {
+						t.Fatalf("peer %d is told of %d changes, %v", i, len(changes), err)
+					}
+				}
+			}
+			tell()
+			cost := (heap() - base) / broadcasts
+			t.Logf("%d bytes for a broadcast, %d for each of its routes", cost, cost/int64(c.routes))
+			if cost > c.each || cost/int64(c.routes) > c.route {
+				t.Errorf("a broadcast costs %d bytes, and each of its routes %d, want at most %d and %d", cost, cost/int64(c.routes), c.each, c.route)
+			}
+			for _, a := range all {
+				a.Withdraw()
+			}
+			all = nil
+			tell()
+			if left := heap() - base; left > 1<<20 {
+				t.Errorf("%d bytes are left of %d broadcasts", left, broadcasts)
+			}
+			runtime.KeepAlive(watchers)
+			runtime.KeepAlive(o)
+		})
+	}
+}

@@ -44,6 +44,7 @@ type Watcher struct {
 
 	// guarded by origin.mu
 	shown  map[Path]shownRoute
+	most   int // paths in it at a time, since it was made
 	dirty  map[Path]struct{}
 	held   map[Path]time.Time // paths whose route is worse than was told, until then; nil while there are none
 	queue  []holding          // the same by time, and some that are not held any more
@@ -151,10 +152,24 @@ func (w *Watcher) collect() (changes []Change, ready bool, err error) {
 			changes = append(changes, c)
 		}
 	}
-	clear(w.dirty)
+	w.emptyLocked()
 	ready = len(changes) > 0 || !w.begun
 	w.begun = true
 	return changes, ready, nil
+}
+
+// emptyLocked forgets what was looked at. A map keeps the room that it once needed,
+// so that a large one gives way to a new one.
+func (w *Watcher) emptyLocked() {
+	const large = 1000
+	if len(w.dirty) > large {
+		w.dirty = make(map[Path]struct{})
+	}
+	clear(w.dirty)
+	w.most = max(w.most, len(w.shown))
+	if len(w.shown) == 0 && w.most > large {
+		w.shown, w.most = make(map[Path]shownRoute), 0
+	}
 }
 
 // dueLocked marks the paths whose hold is over.
