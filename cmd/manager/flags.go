@@ -34,7 +34,7 @@ const (
 	minCollect = 5 * time.Second
 	maxCollect = 10 * time.Minute
 
-	maxImage       = 512
+	maxImage = 512
 )
 
 var logLevels = []string{"debug", "info", "warn", "error"}

@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +31,7 @@ func children(t *testing.T, relay *v1alpha1.MoQRelay) map[string]client.Object {
 	for kind, list := range map[string]client.ObjectList{
 		"Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{}, "ConfigMap": &corev1.ConfigMapList{},
 		"ServiceAccount": &corev1.ServiceAccountList{}, "PodDisruptionBudget": &policyv1.PodDisruptionBudgetList{},
+		"NetworkPolicy": &networkingv1.NetworkPolicyList{},
 	} {
 		if err := admin.List(t.Context(), list, client.InNamespace(relay.Namespace), client.MatchingLabels{"app.kubernetes.io/managed-by": controllers.FieldManager}); err != nil {
 			t.Fatal(err)
@@ -61,7 +63,8 @@ func TestARelayIsAppliedOnceAndThenNothingIsWritten(t *testing.T) {
 	applied(t, relay)
 	found := children(t, relay)
 	want := []string{
-		"ConfigMap " + configName(t, relay), "ConfigMap demo-live", "Deployment demo", "PodDisruptionBudget demo", "Service demo", "ServiceAccount demo",
+		"ConfigMap " + configName(t, relay), "ConfigMap demo-live", "Deployment demo", "NetworkPolicy demo", "PodDisruptionBudget demo",
+		"Service demo", "Service demo-peers", "ServiceAccount demo",
 	}
 	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, want) {
 		t.Fatalf("children are %q, want %q", got, want)

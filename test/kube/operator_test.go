@@ -15,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -63,7 +64,7 @@ func newOperator(t testing.TB, namespace string, change ...func(r *controllers.R
 	}
 	r := &controllers.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("moq-relay-operator"),
-		Render: render.Options{RelayImage: relayImage}, Version: "v0.1.0-test", Now: op.clock,
+		Render: render.Options{RelayImage: relayImage, OperatorNamespace: "moq-relay-operator"}, Version: "v0.1.0-test", Now: op.clock,
 	}
 	for _, f := range change {
 		f(r)
@@ -164,7 +165,7 @@ func versions(t testing.TB, c client.Reader, relay *v1alpha1.MoQRelay) map[strin
 	found := map[string]string{}
 	for _, list := range []client.ObjectList{
 		&appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{},
-		&policyv1.PodDisruptionBudgetList{}, &corev1.PodList{},
+		&policyv1.PodDisruptionBudgetList{}, &networkingv1.NetworkPolicyList{}, &corev1.PodList{},
 	} {
 		ours := client.MatchingLabels{"app.kubernetes.io/managed-by": controllers.FieldManager}
 		if err := c.List(t.Context(), list, client.InNamespace(relay.Namespace), ours); err != nil {
