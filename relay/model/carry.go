@@ -47,18 +47,26 @@ func (o *Origin) carryLocked(t *track) {
 	}
 	t.carried = by
 	if before != nil {
-		if before.carries--; before.carries == 0 {
+		if before.carries--; before.carries == 0 && !before.over {
 			before.cooling = time.AfterFunc(carryGrace, before.cool)
 			o.changedLocked(before.at)
 		}
 	}
 	if by != nil {
-		if by.carries++; by.cooling != nil {
-			by.cooling.Stop()
-			by.cooling = nil
-		}
-		by.warm = true
-		o.changedLocked(by.at)
+		by.carries++
+		by.heatLocked()
+	}
+}
+
+// heatLocked notes that the route is carried.
+func (a *Announcement) heatLocked() {
+	if a.cooling != nil {
+		a.cooling.Stop()
+		a.cooling = nil
+	}
+	a.warm = true
+	if !a.over {
+		a.origin.changedLocked(a.at)
 	}
 }
 
@@ -66,7 +74,7 @@ func (o *Origin) carryLocked(t *track) {
 func (a *Announcement) cool() {
 	a.origin.mu.Lock()
 	defer a.origin.mu.Unlock()
-	if a.carries == 0 && a.warm {
+	if a.carries == 0 && !a.over {
 		a.warm, a.cooling = false, nil
 		a.origin.changedLocked(a.at)
 	}

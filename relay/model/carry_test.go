@@ -116,6 +116,40 @@ func TestARouteOfTheHighestCostIsNeverFree(t *testing.T) {
 	})
 }
 
+// The place of a path is another one when the path comes back.
+func TestATrackWhoseRouteIsOverHidesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewOrigin(Config{})
+		w := o.Watch("", Peer{})
+		wantChanges(t, w)
+		a, p, sub := carriedRoute(t, o, Route{Hops: via(7)})
+		p.Accept(anyInfo)
+		a.Withdraw()
+		again := wantJoined(t, sub)
+		b := chained(o, 8, 1)
+		sub.Close()
+		again.Close()
+		wantTold(t, w, "0s +room[8 1]:0")
+		b.Withdraw()
+		wantTold(t, w, "0s -room[]:0")
+		c := chained(o, 8, 2)
+		advance(carryGrace)
+		wantTold(t, w, "0s +room[8 2]:0")
+		c.Withdraw()
+		advance(time.Minute)
+	})
+}
+
+// wantJoined returns one more subscription to the track of another.
+func wantJoined(t *testing.T, sub *Subscription) *Subscription {
+	t.Helper()
+	s := sub.track.join(Options{}, Peer{})
+	if s == nil {
+		t.Fatal("the track has ended")
+	}
+	return s
+}
+
 // A track that is carried by one route and announced by a better one is still asked
 // of the first, and so that is what peers are told: else a chain that they see would
 // not be the one that feeds them.

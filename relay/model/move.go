@@ -139,6 +139,9 @@ func (o *Origin) migrateLocked(a, b *Announcement, then *aftermath) {
 // candidateLocked makes the request for a track that is to move, unless it is not
 // for this route, or moves already.
 func (o *Origin) candidateLocked(t *track, b *Announcement) *Producer {
+	if t.next != nil && o.endsLocked(t.next.route) {
+		t.partLocked(t.next)
+	}
 	if !t.wantsLocked() || t.complete || t.next != nil || t.key.content != b.content || !o.suitsLocked(b, t) {
 		return nil
 	}
@@ -203,7 +206,7 @@ func (o *Origin) fitsLocked(p *Producer) bool {
 
 // leaveLocked lets a source that serves the track no more finish.
 func (t *track) leaveLocked(p *Producer) {
-	if p.over || !t.any {
+	if p.over || !t.any || p.from > t.highest && len(t.openLocked(p)) == 0 { // it has brought nothing that it could finish
 		p.endLocked()
 		return
 	}

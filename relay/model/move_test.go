@@ -336,6 +336,32 @@ func TestARouteThatIsTakenForDeadIsLeft(t *testing.T) {
 	})
 }
 
+// The relay that a track was moving to goes away too, or the route there ends: a third
+// one is asked.
+func TestATrackThatMovesToARouteWhichEndsIsAskedOfAnother(t *testing.T) {
+	for _, end := range []func(*moving){
+		func(m *moving) { m.b.Withdraw() },
+		func(m *moving) { m.b.Update([]uint64{7, 2}, MaxCost, 5) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m, _ := newMoving(t, by(1, 7, 1), by(5, 7, 2))
+			m.drain()
+			q := wantPulled(t, m.two)
+			q.Accept(anyInfo)
+			three := newPublisher()
+			m.o.Announce(Route{Path: "room", Hops: []uint64{7, 3}, Epoch: epoch1, Warm: 9, Source: three})
+			wantNoRequest(t, three)
+			end(m)
+			r := wantPulled(t, three)
+			wantDone(t, q.Done(), true)
+			r.Accept(anyInfo)
+			filled(t, r, 12)
+			wantGroups(t, m.sub, 12, 11)
+			m.end()
+		})
+	}
+}
+
 // Nobody watched when its relay began to go away.
 func TestATrackThatIsWatchedAgainMovesThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -66,6 +66,7 @@ func (p *Producer) Preferences() Preferences {
 	}
 	if p.until > 0 && (!prefs.HasEnd || prefs.End >= p.until) {
 		prefs.End, prefs.HasEnd = p.until-1, true
+		prefs.Start = min(prefs.Start, prefs.End)
 	}
 	return prefs
 }

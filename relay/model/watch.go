@@ -271,7 +271,8 @@ func (w *Watcher) markLocked(at *place) {
 	w.notify.broadcast()
 }
 
-// changedLocked marks a path for every watcher that may see it.
+// changedLocked marks a path for every watcher that may see it. The place is that of
+// a route which stands, or is just being removed: an older one knows less than there is.
 func (o *Origin) changedLocked(at *place) {
 	for p := at; p != nil; p = p.above {
 		for w := range p.watchers {
