@@ -22,6 +22,16 @@
 // otherwise its subscribers are told and come again. A publisher that returns and
 // counts from lower numbers is a new generation: nothing of the older is kept.
 //
+// # Several relays
+//
+// Routes of one path rank alike on every relay: by epoch, cost, length and a hash. A
+// route that comes straight from a publisher without an epoch is given one, which is
+// proof of its content everywhere but here. What is carried for somebody is told to
+// cost nothing more, and draws other requests of its content to it; it moves to a
+// better route make before break, and only towards the publisher. What a relay
+// withdraws takes with it all that came through it, and a watcher waits a moment
+// before it tells that a route has become worse: so news neither wanders nor storms.
+//
 // # Bytes
 //
 // A group is one append-only log of chunks. Each frame stands in the log as its
