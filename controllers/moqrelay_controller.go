@@ -159,6 +159,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil // the garbage collector takes the children
 	}
 	result, err := r.pass(ctx, relay)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return reconcile.Result{}, nil
+	}
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
@@ -169,6 +172,11 @@ func (r *Reconciler) pass(ctx context.Context, relay *v1alpha1.MoQRelay) (reconc
 	s, err := r.observe(ctx, relay)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if s.leaving { // it takes no new object and no event, and the relay goes with it
+		r.memo.forget(nameOf(relay))
+		r.uncollect(nameOf(relay))
+		return reconcile.Result{}, nil
 	}
 	o := observation{relay: relay, pods: readPods(s.pods), version: r.Version, now: r.now()}
 	r.collect(relay, o.pods)

@@ -51,6 +51,8 @@ type scene struct {
 	pods     []corev1.Pod
 	// hostAccess is the namespace's permission to touch its nodes.
 	hostAccess bool
+	// leaving is true while the namespace is being deleted, as far as it is looked at.
+	leaving bool
 }
 
 // observe reads all that concerns a relay from the cache.
@@ -74,9 +76,7 @@ func (r *Reconciler) observe(ctx context.Context, relay *v1alpha1.MoQRelay) (sce
 	if r.AllowHost {
 		return s, nil
 	}
-	var err error
-	s.hostAccess, err = r.hostAccess(ctx, relay.Namespace)
-	return s, err
+	return s, r.permission(ctx, relay.Namespace, &s)
 }
 
 // add puts the items of a list into the scene. Items of a list do not bear their
@@ -94,14 +94,17 @@ func (s *scene) add(list client.ObjectList) error {
 	})
 }
 
-// hostAccess reads the cluster admin's permission from the namespace's label.
-func (r *Reconciler) hostAccess(ctx context.Context, namespace string) (bool, error) {
+// permission reads the cluster admin's permission from the namespace's label, and
+// whether the namespace is on its way out.
+func (r *Reconciler) permission(ctx context.Context, namespace string, s *scene) error {
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
-		return false, fmt.Errorf("read namespace %q: %w", namespace, err)
+		return fmt.Errorf("read namespace %q: %w", namespace, err)
 	}
-	return ns.Labels[v1alpha1.LabelHostAccess] == v1alpha1.HostAccessAllowed, nil
+	s.hostAccess = ns.Labels[v1alpha1.LabelHostAccess] == v1alpha1.HostAccessAllowed
+	s.leaving = ns.DeletionTimestamp != nil
+	return nil
 }
 
 // deployment is the relay's Deployment, nil if there is none of ours.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,5 +51,29 @@ func TestAServiceThatIsNotWantedAnyMoreIsDeleted(t *testing.T) {
 	}
 	if got := r.pass(t); len(got) != 0 {
 		t.Errorf("the pass after that writes %q, want nothing", got)
+	}
+}
+
+func TestARelayInANamespaceThatGoesIsLeftAlone(t *testing.T) {
+	r := newRig(t, nil)
+	r.pass(t)
+	ns := &corev1.Namespace{}
+	if err := r.Client.Get(t.Context(), client.ObjectKey{Name: r.relay.Namespace}, ns); err != nil {
+		t.Fatal(err)
+	}
+	ns.Finalizers = []string{"kubernetes"} // else it would be gone at once
+	if err := r.Client.Update(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Client.Delete(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Client.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.relay.Namespace, Name: r.relay.Name}}); err != nil {
+		t.Fatal(err)
+	}
+	r.writes = nil
+	r.pass(t)
+	if len(r.writes) > 0 || len(r.memo.relays) > 0 {
+		t.Errorf("the pass wrote %q and remembers %d relays, want nothing", r.writes, len(r.memo.relays))
 	}
 }
