@@ -63,6 +63,7 @@ somebody cannot publish or watch or when a byte is wrong, not when frames are la
 	flags.StringVar(&c.start, "start", "", "command that starts the relay, its words between spaces")
 	flags.IntSliceVar(&c.relayCPUs, "relay-cpus", nil, "processors for the relay that --start starts, such as 0 or 0,1")
 	flags.IntSliceVar(&c.cpus, "cpus", nil, "processors for publishers and viewers")
+	flags.BoolVar(&c.o.Live, "live", false, "have the relay collect its garbage, and tell what is live for each viewer; needs a relay that is started with --pprof")
 	flags.StringToStringVar(&c.o.Profiles, "profile", nil, "KIND=FILE: keep a profile of the measured time, such as mutex=FILE or profile=FILE for processor time; needs a relay that is started with --pprof")
 	flags.StringVar(&c.json, "json", "", "file for the results as JSON; - is standard output, which then has nothing else")
 	return cmd
@@ -89,6 +90,8 @@ func (c *fanoutCommand) validate(urls []string) error {
 		err = errors.Join(err, errors.New("--relay-pid names a relay that runs, --start starts another: use one of them"))
 	case c.start == "" && len(c.o.Profiles) > 0:
 		err = errors.Join(err, errors.New("--profile is for a relay that --start starts, with --pprof in its command"))
+	case c.start == "" && c.o.Live:
+		err = errors.Join(err, errors.New("--live is for a relay that --start starts, with --pprof in its command"))
 	case c.start == "" && len(c.relayCPUs) > 0:
 		err = errors.Join(err, errors.New("--relay-cpus is for a relay that --start starts; pin one that runs with taskset"))
 	}

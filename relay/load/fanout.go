@@ -48,6 +48,10 @@ type FanoutOptions struct {
 	// by their names there, such as "mutex", or "profile" for processor time. They
 	// need Status, and a relay that serves them.
 	Profiles map[string]string
+	// Live has the relay collect its garbage before the crowd comes and behind the
+	// measured time, to tell what is live for each viewer. It needs Status, and a
+	// relay that serves profiles.
+	Live bool
 	// Progress is told what is being done; nil: nobody is.
 	Progress *Progress
 
@@ -246,6 +250,9 @@ func (f *fanout) base(ctx context.Context) error {
 	u, err := f.used(ctx)
 	if err == nil && o.PID != 0 {
 		f.report.Relay = &RelayUsage{BaseBytes: u.relay.rss, base: u}
+		if o.Live {
+			f.report.Relay.live, err = liveOf(ctx, o.Status)
+		}
 	}
 	return err
 }
@@ -298,6 +305,13 @@ func (f *fanout) measure(ctx context.Context) error {
 	if f.bystander != nil {
 		busy := f.bystander.reset()
 		f.report.Bystander.Busy = latencies(&busy)
+	}
+	if f.o.Live && f.report.Relay != nil {
+		now, err := liveOf(ctx, f.o.Status)
+		if err != nil {
+			return err
+		}
+		f.report.lives(now)
 	}
 	return errors.Join(f.count(ctx, frames), profiled())
 }

@@ -31,6 +31,24 @@ func vitalsOf(ctx context.Context, status string) (v vitals, err error) {
 	}, nil
 }
 
+// live is what a relay's process needs when its garbage is gone, in bytes.
+type live struct{ heap, stacks float64 }
+
+// liveOf has a relay collect its garbage, which needs its profiles, and asks what is left.
+func liveOf(ctx context.Context, status string) (l live, err error) {
+	for range 3 { // what pools keep is gone after the second time
+		if _, err := get(ctx, "http://"+status+"/debug/pprof/heap?gc=1"); err != nil {
+			return l, fmt.Errorf("have the relay collect garbage: %w", err)
+		}
+	}
+	b, err := get(ctx, "http://"+status+"/metrics")
+	if err != nil {
+		return l, fmt.Errorf("the relay's metrics: %w", err)
+	}
+	text := string(b)
+	return live{metric(text, "go_memstats_heap_alloc_bytes"), metric(text, "go_memstats_stack_inuse_bytes")}, nil
+}
+
 // profile has a relay take a profile for some time, and writes it to a file.
 func profile(ctx context.Context, status, kind string, lasts time.Duration, file string) error {
 	b, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%.0f", status, kind, max(1, lasts.Seconds())))

@@ -88,7 +88,13 @@ type RelayUsage struct {
 	Allocations    float64 `json:"allocationsPerFrame,omitempty"`
 	AllocatedBytes float64 `json:"allocatedBytesPerFrame,omitempty"`
 
+	// LiveHeap and Stacks are bytes that each further viewer needs when garbage is
+	// collected; 0 where that was not asked for.
+	LiveHeap float64 `json:"liveHeapPerViewer,omitempty"`
+	Stacks   float64 `json:"stacksPerViewer,omitempty"`
+
 	base                use
+	live                live    // at the base
 	mallocs, mallocated float64 // while the measured frames were published
 }
 
@@ -128,6 +134,14 @@ func (r *FanoutReport) window(o FanoutOptions, before, after use, lasted time.Du
 	if added := r.added(); added > 0 {
 		u.PerViewer = float64(u.PeakBytes-u.BaseBytes) / added
 		u.Goroutines = (after.vitals.goroutines - u.base.vitals.goroutines) / added
+	}
+}
+
+// lives notes what is live with the crowd.
+func (r *FanoutReport) lives(now live) {
+	if added := r.added(); added > 0 {
+		r.Relay.LiveHeap = (now.heap - r.Relay.live.heap) / added
+		r.Relay.Stacks = (now.stacks - r.Relay.live.stacks) / added
 	}
 }
 
@@ -199,6 +213,9 @@ func (r *FanoutReport) writeUsage(line func(name, format string, args ...any)) {
 		line("memory", "%.1f MiB at peak, %.1f MiB before the crowd: %.0f KiB for each viewer", mib(u.PeakBytes), mib(u.BaseBytes), u.PerViewer/1024)
 		if u.Goroutines > 0 {
 			line("", "%.1f goroutines for each viewer, %.2f allocations of %.0f bytes for each frame delivered", u.Goroutines, u.Allocations, u.AllocatedBytes)
+		}
+		if u.LiveHeap != 0 {
+			line("", "%.0f KiB of heap live and %.0f KiB of stacks for each viewer", u.LiveHeap/1024, u.Stacks/1024)
 		}
 		drops = fmt.Sprintf("relay %d", u.Drops)
 	} else {
