@@ -281,9 +281,10 @@ func (r *running) awaitEnd(t *testing.T) {
 func TestADrainIsNotHeldByLinksOverWhichNothingIsAskedFor(t *testing.T) {
 	relays := newMesh(t, 3, func(c *config.Config) { c.Drain.TimeoutSeconds = 86400 })
 	viewer := newClient(t, relays[0].dial(t, transport.QUIC, wire.Lite06), wire.RoleSubscriber)
-	relays[0].Drain()
 	ctx, cancel := context.WithTimeout(t.Context(), failsafe)
 	defer cancel()
+	await(ctx, t, "the client to be let in", func() bool { return relays[0].Status().Sessions == 1 })
+	relays[0].Drain()
 	await(ctx, t, "both links to be told", func() bool { return relays[0].flow(func(t admin.Traffic) int64 { return t.GoawaySent }) == 2 })
 	select {
 	case <-relays[0].ended:

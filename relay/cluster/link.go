@@ -188,7 +188,7 @@ func (l *link) ended() {
 	delete(l.c.links, l)
 	close(l.c.linkLost)
 	l.c.linkLost = make(chan struct{})
-	met, level := l.met, slog.LevelDebug
+	met, losing, level := l.met, l.losing, slog.LevelDebug
 	if l.target != nil && l.target.err == nil && !errors.Is(l.err, errSelf) {
 		level = slog.LevelWarn // of many in a row the first
 	}
@@ -198,7 +198,7 @@ func (l *link) ended() {
 		log.Log(l.ctx, level, "a session with another relay ended before it began")
 		return
 	}
-	if level = slog.LevelInfo; errors.Is(l.err, errDuplicate) {
+	if level = slog.LevelInfo; losing {
 		level = slog.LevelDebug
 	}
 	log.Log(l.ctx, level, "a session with another relay ended", "lasted", time.Since(met).Round(time.Millisecond).String())
