@@ -138,8 +138,7 @@ func (s *Server) serveLink(ctx context.Context, conn transport.Conn, link cluste
 	open.session = lite.New(conn, version, lite.Config{
 		Origin:      s.origin,
 		RequestPath: link.RequestPath,
-		Link:        &lite.Link{Price: link.Price, Met: link.Met},
-		Limits:      linkLimits(s.live.Load().Limits),
+		Link:        &lite.Link{Price: link.Price, Met: link.Met, Stays: link.Kind == cluster.Peer},
 		Counters:    counters,
 		CountersFor: func(string) *session.Counters { return counters },
 		OnGoaway:    func(string) { link.Goaway() },
@@ -155,14 +154,6 @@ func (s *Server) serveLink(ctx context.Context, conn transport.Conn, link cluste
 	reason := s.sessions.remove(open, err, ctx.Err() != nil)
 	logEnd(ctx, log.With("session", open.id), reason, err, time.Since(open.started))
 	return err
-}
-
-// linkLimits are the limits of a session with another relay that begins now: the
-// package's own, but for how long a peer may take nothing.
-func linkLimits(l config.Limits) session.Limits {
-	limits := session.LinkLimits()
-	limits.StalledTimeout = time.Duration(l.StalledTimeoutSeconds) * time.Second
-	return limits
 }
 
 // addLink takes a session with another relay in. None is refused.

@@ -295,6 +295,31 @@ func TestADrainIsNotHeldByLinksOverWhichNothingIsAskedFor(t *testing.T) {
 	relays[0].awaitEnd(t)
 }
 
+func TestWhatIsPublishedAtARelayThatDrainsCanStillBeWatchedElsewhere(t *testing.T) {
+	relays := newMesh(t, 2, func(c *config.Config) { c.Drain.TimeoutSeconds = 86400 })
+	stays := newClient(t, relays[0].dial(t, transport.QUIC, wire.Lite03), wire.RolePublisher) // knows no GOAWAY
+	start := make(chan struct{})
+	newStudio(t, stays.origin, "room/a", waitFor(start, publishAll(1)))
+	awaitRoute(t, relays[1].origin, "room/a")
+	relays[0].Drain()
+	ctx, cancel := context.WithTimeout(t.Context(), failsafe)
+	defer cancel()
+	await(ctx, t, "the other relay to be told", func() bool {
+		return relays[1].flow(func(t admin.Traffic) int64 { return t.GoawayReceived }) == 1
+	})
+	viewer := newClient(t, relays[1].dial(t, transport.QUIC, wire.Lite06), wire.RoleSubscriber)
+	awaitRoute(t, viewer.origin, "room/a")
+	result := make(chan error, 1)
+	go func() { result <- checkAll(ctx, viewer.origin, "room/a", 1) }()
+	awaitSubscribers(t, relays[0].origin, 1)
+	close(start)
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	stays.conn.Close(0, "")
+	relays[0].awaitEnd(t)
+}
+
 func TestADrainWaitsForWhatOtherRelaysTakeFromHere(t *testing.T) {
 	relays := newMesh(t, 2, func(c *config.Config) { c.Drain.TimeoutSeconds = 86400 })
 	start := make(chan struct{})

@@ -66,7 +66,7 @@ func watchLeft(ctx context.Context, st transport.Stream, cancel context.CancelCa
 // answerFetch sends the group when there is a place for it and it is here. begun
 // reports whether there was an answer.
 func (s *Session) answerFetch(ctx context.Context, st transport.Stream, msg *lite.Fetch) (begun bool, err error) {
-	if s.draining.Load() {
+	if s.draining.Load() && !s.stays() {
 		return false, session.ErrGoingAway
 	}
 	path, err := s.readable(msg.Broadcast, msg.Epoch)
@@ -110,7 +110,7 @@ func (s *Session) Fetch(r *model.GroupRequest) {
 	switch {
 	case !s.version.ServesFetch():
 		r.Fail(fmt.Errorf("%v cannot be asked for a group: %w", s.version, model.ErrNotFound))
-	case s.goneAway.Load():
+	case s.goneAway.Load() && !s.stays():
 		r.Fail(fmt.Errorf("the publisher is going away: %w", model.ErrUnroutable))
 	case !s.peer.granted().MayPublish(r.Path()):
 		r.Fail(fmt.Errorf("the publisher: %w", session.ErrForbidden))

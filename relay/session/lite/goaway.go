@@ -9,7 +9,7 @@ import (
 )
 
 // GoAway asks the peer to leave, and refuses its new requests for tracks from now
-// on; what runs goes on. uri is where to go instead, "" for nowhere in
+// on; what runs goes on, and on a link that [Link].Stays all does. uri is where to go instead, "" for nowhere in
 // particular; only servers send one. 03 has no way to say it: the session only
 // stops taking requests. Later calls do nothing.
 func (s *Session) GoAway(uri string) {

@@ -18,7 +18,15 @@ type Link struct {
 	// Before that nothing is shown to the peer or taken from it. An error ends the
 	// session with NO_ERROR and that reason. It must not wait for the session.
 	Met func(hop uint64) error
+	// Stays makes GOAWAY, whoever says it, a matter of order alone: what is announced
+	// over the link becomes the last choice, and may still be asked for. So what is
+	// published at a relay that drains can be watched elsewhere until its publisher
+	// has left too.
+	Stays bool
 }
+
+// stays reports whether requests go on after GOAWAY.
+func (s *Session) stays() bool { return s.cfg.Link != nil && s.cfg.Link.Stays }
 
 // meet tells the link who the peer is, the first time that it is called. Each call
 // returns what the link said.

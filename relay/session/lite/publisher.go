@@ -31,7 +31,7 @@ func (r *requests) count() int {
 
 // open takes a request into the books. Call the returned function when it is over.
 func (s *Session) openRequest() (over func(), err error) {
-	if s.draining.Load() {
+	if s.draining.Load() && !s.stays() {
 		return nil, session.ErrGoingAway
 	}
 	r := &s.requests

@@ -62,7 +62,7 @@ func (p *pulls) count() int {
 
 // Pull implements [model.Source]: it asks the peer for a track.
 func (s *Session) Pull(p *model.Producer) {
-	if s.goneAway.Load() {
+	if s.goneAway.Load() && !s.stays() {
 		p.Fail(fmt.Errorf("the publisher is going away: %w", model.ErrUnroutable))
 		return
 	}
