@@ -21,7 +21,7 @@ import (
 )
 
 // failsafe ends a wait for something that does not come.
-const failsafe = 3 * time.Minute
+const failsafe = 5 * time.Minute
 
 // Kinds that are watched.
 var (

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -131,6 +132,19 @@ func (p *program) awaitLine(text string) {
 		case <-limit.C:
 			p.t.Fatalf("%s did not print %q within %v", p.name, text, failsafe)
 		}
+	}
+}
+
+// interrupt asks it to end, as Ctrl-C does.
+func (p *program) interrupt() { p.signal(os.Interrupt) }
+
+// kill ends it without a chance to say good-bye.
+func (p *program) kill() { p.signal(os.Kill) }
+
+func (p *program) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Errorf("%v to %s: %v", s, p.name, err)
 	}
 }
 
