@@ -94,10 +94,12 @@ func (c *tierCounters) read(key trafficKey) admin.Traffic {
 		Publisher: admin.Flow{
 			Bytes: c.In.Bytes.Load(), Frames: c.In.Frames.Load(), Groups: c.In.Groups.Load(), Datagrams: c.In.Datagrams.Load(),
 			Fetches: c.UpstreamFetches.Load(), Subscriptions: c.Pulls.Open.Load(), Opened: c.Pulls.Total.Load(),
+			Announcements: c.AnnouncementsIn.Load(),
 		},
 		Subscriber: admin.Flow{
 			Bytes: c.Out.Bytes.Load(), Frames: c.Out.Frames.Load(), Groups: c.Out.Groups.Load(), Datagrams: c.Out.Datagrams.Load(),
 			Fetches: c.Fetches.Load(), Subscriptions: c.Subscriptions.Open.Load(), Opened: c.Subscriptions.Total.Load(),
+			Announcements: c.AnnouncementsOut.Load(),
 			Errors: map[string]int64{
 				"not_found": c.Refused.NotFound.Load(), "unroutable": c.Refused.Unroutable.Load(), "timeout": c.Refused.Timeout.Load(),
 				"limit": c.Refused.Limit.Load(), "forbidden": c.Refused.Forbidden.Load(), "going_away": c.Refused.GoingAway.Load(),

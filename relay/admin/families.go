@@ -27,7 +27,9 @@ var families = []family{
 	gauge("broadcasts", "Paths that have a publisher.", func(r reading) int64 { return r.stats.Broadcasts }),
 	gauge("routes", "Announcements in use.", func(r reading) int64 { return r.stats.Routes }),
 	gauge("tracks", "Tracks that are fetched from a publisher.", func(r reading) int64 { return r.stats.Tracks }),
+	counter("track_moves_total", "Tracks that went on over a better route while theirs was there.", func(r reading) int64 { return r.stats.Moves }),
 	gauge("groups_open", "Groups that are being received.", func(r reading) int64 { return r.stats.OpenGroups }),
+	byRole(counterKind, "announcements_total", "Messages of announcements: begun, changed and ended.", func(f Flow) int64 { return f.Announcements }),
 	total("announcements_discarded_total", "Announcements that were ignored: over the limit, or with too many hops.", func(t Traffic) int64 { return t.Discarded }),
 
 	byRole(counterKind, "bytes_total", "Bytes of frames, their heads included.", func(f Flow) int64 { return f.Bytes }),

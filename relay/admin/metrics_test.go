@@ -25,6 +25,8 @@ moq_relay_accept_stalled_seconds{class="exhausted",listener="tcp"} 0
 moq_relay_accept_stalled_seconds{class="unknown",listener="status"} 0
 moq_relay_accept_stalled_seconds{class="unknown",listener="tcp"} 0
 moq_relay_announcements_discarded_total 0
+moq_relay_announcements_total{role="publisher",tier="open"} 0
+moq_relay_announcements_total{role="subscriber",tier="open"} 0
 moq_relay_broadcasts 0
 moq_relay_buffer_bytes 0
 moq_relay_build_info{go_version="GO",version="v0.1.0"} 1
@@ -105,6 +107,7 @@ moq_relay_sessions_draining 0
 moq_relay_udp_packets_misrouted_total{port="client"} 0
 moq_relay_udp_packets_misrouted_total{port="peer"} 0
 moq_relay_peers_expected 0
+moq_relay_track_moves_total 0
 moq_relay_peers_connected 0
 moq_relay_peer_refused_total 0
 moq_relay_peer_dials_total{result="ok"} 0
@@ -187,7 +190,7 @@ func TestCountsAreShownUnderTheirLabels(t *testing.T) {
 			AcceptFailures: map[string]map[string]int64{"tcp": {"exhausted": 3}},
 			AcceptStalled:  map[string]map[string]time.Duration{"tcp": {"exhausted": 2 * time.Second}},
 			ConfigReloads:  map[string]int64{"rejected": 1},
-			Misrouted:      map[string]int64{"peer": 12}, PeerDials: map[string]int64{"failed": 13}, UpstreamDials: map[string]int64{"ok": 14},
+			Moves:          16, Misrouted: map[string]int64{"peer": 12}, PeerDials: map[string]int64{"failed": 13}, UpstreamDials: map[string]int64{"ok": 14},
 		}
 	}))
 	for _, want := range []string{
@@ -224,6 +227,7 @@ func TestCountsAreShownUnderTheirLabels(t *testing.T) {
 		`moq_relay_config_reloads_total{result="rejected"} 1`,
 		`moq_relay_udp_packets_misrouted_total{port="peer"} 12`,
 		`moq_relay_peers_expected 4`,
+		`moq_relay_track_moves_total 16`,
 		`moq_relay_peers_connected 3`,
 		`moq_relay_peer_refused_total 15`,
 		`moq_relay_peer_dials_total{result="failed"} 13`,

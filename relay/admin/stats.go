@@ -61,6 +61,8 @@ type Stats struct {
 
 	// Broadcasts, Routes and Tracks are there now.
 	Broadcasts, Routes, Tracks int64
+	// Moves counts tracks that went on over a better route while theirs was there.
+	Moves int64
 	// OpenGroups are the groups that are being written now.
 	OpenGroups int64
 	// CachedGroups are those held now, BufferBytes what they and their readers hold.
@@ -119,6 +121,8 @@ type Traffic struct {
 // Flow is what went one way.
 type Flow struct {
 	Bytes, Frames, Groups, Datagrams, Fetches int64
+	// Announcements counts their messages: begun, changed and ended.
+	Announcements int64
 	// Subscriptions are open now, Opened are those ever opened, Errors those
 	// refused, by reason.
 	Subscriptions, Opened int64

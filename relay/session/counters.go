@@ -44,6 +44,9 @@ type Counters struct {
 	Malformed atomic.Int64
 	// Unknown counts streams of a type that is not known.
 	Unknown atomic.Int64
+	// AnnouncementsIn counts messages of announcements that peers have sent, begun,
+	// changed and ended, AnnouncementsOut ours to them.
+	AnnouncementsIn, AnnouncementsOut atomic.Int64
 	// Discarded counts announcements that were ignored: over the limit, or with a
 	// path or a hop list that nobody may carry.
 	Discarded atomic.Int64

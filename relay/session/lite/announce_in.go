@@ -122,6 +122,7 @@ func (l *listener) read(in *wire.StreamReader) error {
 		if err != nil && !refused {
 			return err
 		}
+		l.s.counters.AnnouncementsIn.Add(1)
 		if l.s.version.HasCopies() {
 			err := l.copies.Resolve(msg, refused)
 			if refused = refused || errors.Is(err, lite.ErrRefused); err != nil && !errors.Is(err, lite.ErrRefused) {

@@ -343,7 +343,9 @@ func (a *announcer) append(b []byte, msg *lite.Announce) []byte {
 	b, err := msg.Append(b, a.s.version)
 	if err != nil {
 		a.s.log.Warn("announcement left out", "suffix", msg.Suffix, "error", err)
+		return b
 	}
+	a.s.counters.AnnouncementsOut.Add(1)
 	return b
 }
 
