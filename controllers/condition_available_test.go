@@ -59,6 +59,14 @@ func TestAvailable(t *testing.T) {
 			o.deployment.Status.AvailableReplicas = 0
 			o.deployment.Status.Conditions = append(o.deployment.Status.Conditions, failing(podSecurityText))
 		}, status: falseStatus, reason: v1alpha1.ReasonPodSecurityDenied, message: []string{"privileged=true", "socketBuffers.mode to Verify"}},
+		{name: "quota refuses", change: func(o *observation) {
+			o.deployment.Status.AvailableReplicas = 0
+			o.deployment.Status.Conditions = append(o.deployment.Status.Conditions, failing(quotaText))
+		}, status: falseStatus, reason: v1alpha1.ReasonQuotaExceeded, message: []string{"exceeded quota: team"}},
+		{name: "a webhook refuses", change: func(o *observation) {
+			o.deployment.Status.AvailableReplicas = 0
+			o.deployment.Status.Conditions = append(o.deployment.Status.Conditions, failing(webhookText))
+		}, status: falseStatus, reason: v1alpha1.ReasonAdmissionDenied, message: []string{"Fridays"}},
 		{name: "a refusal while enough pods serve is not an outage", change: func(o *observation) {
 			o.deployment.Status.Conditions = append(o.deployment.Status.Conditions, failing(podSecurityText))
 		}, status: trueStatus, reason: v1alpha1.ReasonMinimumReady},

@@ -14,24 +14,36 @@ import (
 // dataPlane judges what the pods say of themselves on their status ports. Ready
 // depends on none of it: what nobody answers is unknown, and no outage.
 func dataPlane(o observation) verdict {
-	if o.deployment == nil {
-		return isUnknown(v1alpha1.ReasonPending, "there is no Deployment yet")
-	}
-	pods := asked(o.pods)
-	if len(pods) == 0 {
-		return isUnknown(v1alpha1.ReasonNoPods, "no pod is ready, so that none can be asked")
-	}
-	known := slices.DeleteFunc(slices.Clone(pods), func(p pod) bool { return !p.reading.Asked() })
-	if len(known) == 0 {
-		return lastKnown(o)
+	pods, v := answers(o)
+	switch {
+	case v.status != "":
+		return v
+	case slices.ContainsFunc(pods, pod.unasked):
+		return lastKnown(o, v1alpha1.ConditionDataPlaneHealthy)
 	}
 	for _, find := range []func(o observation, p pod) verdict{kernelDrops, peersMissing, statusUnreachable} {
-		if v := firstFinding(o, known, find); v.status != "" {
+		if v := firstFinding(o, pods, find); v.status != "" {
 			return v
 		}
 	}
 	return isTrue(v1alpha1.ReasonHealthy, "no pod reports lost packets or a missing peer")
 }
+
+// answers are the pods whose status ports are asked. The verdict has a status when
+// there is none.
+func answers(o observation) ([]pod, verdict) {
+	if o.deployment == nil {
+		return nil, isUnknown(v1alpha1.ReasonPending, "there is no Deployment yet")
+	}
+	pods := asked(o.pods)
+	if len(pods) == 0 {
+		return nil, isUnknown(v1alpha1.ReasonNoPods, "no pod is ready, so that none can be asked")
+	}
+	return pods, verdict{}
+}
+
+// unasked says that nothing is known of a pod yet: it is new, or the operator is.
+func (p pod) unasked() bool { return !p.reading.Asked() }
 
 // asked are the pods whose status port is asked: a pod that is not ready, or
 // leaves, has other troubles.
@@ -39,12 +51,13 @@ func asked(pods []pod) []pod {
 	return slices.DeleteFunc(serving(pods), func(p pod) bool { return !p.ready() || p.Status.PodIP == "" })
 }
 
-// lastKnown is what stood there before: an operator that has just started must not
-// take back what it knew, nor write until it knows better.
-func lastKnown(o observation) verdict {
-	c := meta.FindStatusCondition(o.relay.Status.Conditions, v1alpha1.ConditionDataPlaneHealthy)
+// lastKnown is what stood there before, while it is not known of all pods how they
+// are: an operator that has just started must not take back what it knew, nor write
+// until it knows better.
+func lastKnown(o observation, kind string) verdict {
+	c := meta.FindStatusCondition(o.relay.Status.Conditions, kind)
 	if c == nil || c.Reason == v1alpha1.ReasonNoPods {
-		return isUnknown(v1alpha1.ReasonPending, "no pod was asked for its status yet")
+		return isUnknown(v1alpha1.ReasonPending, "not every pod was asked for its status yet")
 	}
 	return verdict{status: c.Status, reason: c.Reason, message: c.Message}
 }
@@ -110,7 +123,7 @@ func statusUnreachable(_ observation, p pod) verdict {
 		return verdict{}
 	}
 	return isUnknown(v1alpha1.ReasonStatusUnreachable,
-		"%s does not answer on its status port, so that its data path is not known; let the operator reach TCP port %d of the pods", p.where(), statusPort)
+		"%s does not answer on its status port, so that it is not known how it is; let the operator reach TCP port %d of the pods", p.where(), statusPort)
 }
 
 // peers are the rows of status.peers: of each pod that was asked what it says, of

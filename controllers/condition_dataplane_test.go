@@ -44,7 +44,11 @@ func TestDataPlaneHealthy(t *testing.T) {
 		{name: "an operator that starts keeps what it knew", change: silent(&metav1.Condition{
 			Type: v1alpha1.ConditionDataPlaneHealthy, Status: falseStatus, Reason: v1alpha1.ReasonKernelDrops, Message: "as before",
 		}), status: falseStatus, reason: v1alpha1.ReasonKernelDrops, message: []string{"as before"}},
-		{name: "one of three was not asked yet", change: says(1, health.Reading{}), status: trueStatus, reason: v1alpha1.ReasonHealthy},
+		{name: "one of three was not asked yet", change: says(1, health.Reading{}), status: unknownStatus, reason: v1alpha1.ReasonPending},
+		{name: "one of three was not asked by an operator that starts", change: func(o *observation) {
+			silent(&metav1.Condition{Type: v1alpha1.ConditionDataPlaneHealthy, Status: falseStatus, Reason: v1alpha1.ReasonKernelDrops, Message: "as before"})(o)
+			says(1, health.Reading{Answered: true})(o)
+		}, status: falseStatus, reason: v1alpha1.ReasonKernelDrops, message: []string{"as before"}},
 		{name: "a blocked status port", change: says(2, health.Reading{Unreachable: true}), status: unknownStatus, reason: v1alpha1.ReasonStatusUnreachable, message: []string{"pod demo-c on node n2", "TCP port 9090"}},
 		{name: "what is known comes before what is not", change: func(o *observation) {
 			says(0, health.Reading{Unreachable: true})(o)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/moqrelay/operator/api/v1alpha1"
+	"github.com/moqrelay/operator/controllers/health"
 	"github.com/moqrelay/operator/relay/preflight"
 )
 
@@ -119,6 +120,21 @@ func TestDegraded(t *testing.T) {
 			unscheduled(time.Hour)(o)
 			o.deployment.Status.Conditions = append(o.deployment.Status.Conditions, failing(webhookText))
 		}, status: trueStatus, reason: v1alpha1.ReasonAdmissionDenied, message: []string{"Fridays"}},
+		{name: "pod security refuses", change: func(o *observation) {
+			o.deployment.Status.Conditions = append(o.deployment.Status.Conditions, failing(podSecurityText))
+		}, status: trueStatus, reason: v1alpha1.ReasonPodSecurityDenied},
+		{name: "quota refuses", change: func(o *observation) {
+			o.deployment.Status.Conditions = append(o.deployment.Status.Conditions, failing(quotaText))
+		}, status: trueStatus, reason: v1alpha1.ReasonQuotaExceeded},
+		{name: "the kernel drops", change: says(0, health.Reading{Answered: true, KernelDrops: true}), status: trueStatus, reason: v1alpha1.ReasonKernelDrops, message: []string{"pod demo-a"}},
+		{
+			name: "a peer is missing", change: says(1, health.Reading{Answered: true, Mesh: true, Expected: 2, PeersMissing: true}),
+			status: trueStatus, reason: v1alpha1.ReasonPeersMissing, message: []string{"pod demo-b on node n2 has a session with 0 of 2 peers"},
+		},
+		{name: "what keeps pods from being made comes before the data path", change: func(o *observation) {
+			says(0, health.Reading{Answered: true, KernelDrops: true})(o)
+			o.deployment.Status.Conditions = append(o.deployment.Status.Conditions, failing(quotaText))
+		}, status: trueStatus, reason: v1alpha1.ReasonQuotaExceeded},
 	})
 }
 

@@ -45,6 +45,12 @@ func TestProgressing(t *testing.T) {
 			o.deployment.Generation = 5
 			o.deployment.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
 		}, status: trueStatus, reason: v1alpha1.ReasonRolloutStarted},
+		{name: "pod security refuses", change: func(o *observation) {
+			o.deployment.Status.Conditions = []appsv1.DeploymentCondition{failing(podSecurityText)}
+		}, status: falseStatus, reason: v1alpha1.ReasonPodSecurityDenied},
+		{name: "a webhook refuses", change: func(o *observation) {
+			o.deployment.Status.Conditions = []appsv1.DeploymentCondition{failing(webhookText)}
+		}, status: falseStatus, reason: v1alpha1.ReasonAdmissionDenied},
 		{name: "quota refuses", change: func(o *observation) {
 			o.deployment.Status.Conditions = []appsv1.DeploymentCondition{failing(quotaText)}
 		}, status: falseStatus, reason: v1alpha1.ReasonQuotaExceeded},

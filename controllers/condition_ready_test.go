@@ -4,7 +4,22 @@ import (
 	"testing"
 
 	"github.com/moqrelay/operator/api/v1alpha1"
+	"github.com/moqrelay/operator/controllers/health"
 )
+
+// ready is Ready of a whole observation.
+func ready(o observation) verdict { return judge(o)[v1alpha1.ConditionReady] }
+
+func TestReady(t *testing.T) {
+	runConditionCases(t, ready, []conditionCase{
+		{name: "clients are served", status: trueStatus, reason: v1alpha1.ReasonReady},
+		{name: "nothing was seen yet", change: func(o *observation) { o.deployment = nil }, status: unknownStatus, reason: v1alpha1.ReasonPending},
+		{name: "none is wanted", change: func(o *observation) {
+			o.relay.Spec.Replicas, o.pods = new(int32(0)), nil
+		}, status: trueStatus, reason: v1alpha1.ReasonScaledToZero},
+		{name: "the data path does not count", change: says(0, health.Reading{Answered: true, KernelDrops: true}), status: trueStatus, reason: v1alpha1.ReasonReady},
+	})
+}
 
 func TestReadySumsUpTheFirstFailing(t *testing.T) {
 	const (

@@ -15,7 +15,16 @@ func TestReconciled(t *testing.T) {
 		{name: "a fault is told as it is", change: func(o *observation) {
 			o.fault = faultf(v1alpha1.ReasonNameConflict, "Service %q is not ours", "demo")
 		}, status: falseStatus, reason: v1alpha1.ReasonNameConflict, message: []string{`Service "demo" is not ours`}},
+		{name: "paused", change: faulty(v1alpha1.ReasonPaused), status: falseStatus, reason: v1alpha1.ReasonPaused},
+		{name: "a spec that cannot be had", change: faulty(v1alpha1.ReasonInvalidSpec), status: falseStatus, reason: v1alpha1.ReasonInvalidSpec},
+		{name: "no permission", change: faulty(v1alpha1.ReasonHostAccessNotAllowed), status: falseStatus, reason: v1alpha1.ReasonHostAccessNotAllowed},
+		{name: "a write refused", change: faulty(v1alpha1.ReasonApplyFailed), status: falseStatus, reason: v1alpha1.ReasonApplyFailed},
 	})
+}
+
+// faulty is a pass that ended with a fault.
+func faulty(reason string) func(o *observation) {
+	return func(o *observation) { o.fault = faultf(reason, "x") }
 }
 
 func TestARelayThatAsksForTokensIsNotCalledOpen(t *testing.T) {

@@ -76,6 +76,8 @@ func bad(c metav1.Condition) bool {
 		return c.Status == trueStatus
 	case v1alpha1.ConditionProgressing:
 		return c.Status == falseStatus && c.Reason != v1alpha1.ReasonRolloutComplete
+	case v1alpha1.ConditionConfigurationApplied:
+		return c.Reason == v1alpha1.ReasonLiveReloadRejected // pods need a moment for each change
 	default:
 		return c.Status == falseStatus
 	}

@@ -75,7 +75,7 @@ func newObservation() observation {
 		now:     noon,
 	}
 	for i := range o.pods {
-		o.pods[i].reading = health.Reading{Answered: true, Mesh: true, Expected: 2, Connected: 2}
+		o.pods[i].reading = health.Reading{Answered: true, Mesh: true, Expected: 2, Connected: 2, ConfigHash: "aa", LiveHash: "bb"}
 	}
 	return o
 }

@@ -84,6 +84,8 @@ func judge(o observation) verdicts {
 		v1alpha1.ConditionCertificateReady:   certificate(o),
 		v1alpha1.ConditionAddressReady:       address(o),
 		v1alpha1.ConditionDataPlaneHealthy:   dataPlane(o),
+
+		v1alpha1.ConditionConfigurationApplied: configurationApplied(o),
 	}
 	v[v1alpha1.ConditionReady] = readiness(v)
 	return v
@@ -93,7 +95,7 @@ func judge(o observation) verdicts {
 var conditionOrder = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciled, v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing,
 	v1alpha1.ConditionDegraded, v1alpha1.ConditionSocketBuffersReady, v1alpha1.ConditionCertificateReady, v1alpha1.ConditionAddressReady,
-	v1alpha1.ConditionDataPlaneHealthy,
+	v1alpha1.ConditionDataPlaneHealthy, v1alpha1.ConditionConfigurationApplied,
 }
 
 // status makes the whole status of a completed pass, and says when it may change

@@ -18,7 +18,7 @@ import (
 // allConditions are the types that every status has.
 var allConditions = []string{
 	"Ready", "Reconciled", "Available", "Progressing", "Degraded", "SocketBuffersReady", "CertificateReady", "AddressReady",
-	"DataPlaneHealthy",
+	"DataPlaneHealthy", "ConfigurationApplied",
 }
 
 func TestEveryConditionExistsAfterTheFirstPass(t *testing.T) {
@@ -48,7 +48,7 @@ func TestTheStatusOfAHealthyRelay(t *testing.T) {
 	want := map[string]string{
 		"Ready": "True/Ready", "Reconciled": "True/Applied", "Available": "True/MinimumReady", "Progressing": "False/RolloutComplete",
 		"Degraded": "False/AsExpected", "SocketBuffersReady": "True/Granted", "CertificateReady": "True/Valid", "AddressReady": "True/Assigned",
-		"DataPlaneHealthy": "True/Healthy",
+		"DataPlaneHealthy": "True/Healthy", "ConfigurationApplied": "True/Converged",
 	}
 	for _, c := range s.Conditions {
 		if got := string(c.Status) + "/" + c.Reason; got != want[c.Type] {

@@ -27,6 +27,9 @@ const (
 	// ConditionDataPlaneHealthy is True when every pod says on its status port that it
 	// loses nothing and reaches the others. Ready does not depend on it.
 	ConditionDataPlaneHealthy = "DataPlaneHealthy"
+	// ConditionConfigurationApplied is True when every ready pod says that it works by
+	// the configuration that the spec asks for. Ready does not depend on it.
+	ConditionConfigurationApplied = "ConfigurationApplied"
 )
 
 // Reasons of more than one condition.
@@ -205,12 +208,30 @@ const (
 	// receive buffer was full; it ends five minutes after the last such sample. The user
 	// raises socketBuffers.receive, the CPU, or replicas.
 	ReasonKernelDrops = "KernelDrops"
-	// ReasonStatusUnreachable (DataPlaneHealthy: Unknown): three times in a row a ready pod did not answer
-	// on its status port. Nothing is known of its data path, and that is no outage. The
-	// cluster admin lets the operator reach TCP port 9090 of the pods.
+	// ReasonStatusUnreachable (DataPlaneHealthy, ConfigurationApplied: Unknown): three
+	// times in a row a ready pod did not answer on its status port. Nothing is known of
+	// it, and that is no outage. The cluster admin lets the operator reach TCP port 9090
+	// of the pods.
 	ReasonStatusUnreachable = "StatusUnreachable"
-	// ReasonNoPods (DataPlaneHealthy: Unknown): no pod is ready, so that there is none to ask.
+	// ReasonNoPods (DataPlaneHealthy, ConfigurationApplied: Unknown): no pod is ready, so that there is none to ask.
 	ReasonNoPods = "NoPods"
+)
+
+// Reasons of ConfigurationApplied, by the hashes of status.configHash and
+// liveConfigHash and of those that the pods report.
+const (
+	// ReasonConverged (True): every ready pod reports both hashes.
+	ReasonConverged = "Converged"
+	// ReasonRolloutPending (False): a ready pod still runs an older configuration that
+	// only a new pod can change. Progressing says how far the rollout is.
+	ReasonRolloutPending = "RolloutPending"
+	// ReasonLiveReloadPending (False): a ready pod has not read the newest live
+	// configuration yet. Its kubelet brings it within about 90 s; passes by itself.
+	ReasonLiveReloadPending = "LiveReloadPending"
+	// ReasonLiveReloadRejected (False): a ready pod refuses the newest live configuration
+	// and works on by the one before; the message holds its words. An image that is older
+	// than the operator does not know a new key: the user corrects image or the field.
+	ReasonLiveReloadRejected = "LiveReloadRejected"
 )
 
 // ReasonReady (Ready: True): nothing that Ready sums up is False.

@@ -672,7 +672,8 @@ type MoQRelayStatus struct {
 	OperatorVersion string `json:"operatorVersion,omitempty"`
 
 	// conditions are Ready, which sums up, Reconciled, Available, Progressing,
-	// Degraded, SocketBuffersReady, CertificateReady, AddressReady and DataPlaneHealthy.
+	// Degraded, SocketBuffersReady, CertificateReady, AddressReady, DataPlaneHealthy and
+	// ConfigurationApplied.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

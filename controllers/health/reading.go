@@ -2,6 +2,7 @@ package health
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/moqrelay/operator/relay/status"
@@ -28,6 +29,7 @@ const (
 	maxPeers   = 1 << 20
 	maxMissing = 4
 	maxText    = 128
+	maxFault   = 512
 )
 
 // A Reading is what is known of one pod by its own words. Its zero value is a pod
@@ -48,6 +50,9 @@ type Reading struct {
 	Missing      []string
 	// KernelDrops is true while the kernel throws datagrams away.
 	KernelDrops bool
+	// ConfigHash and LiveHash are the SHA-256 of the files in force, in hex. Rejected is
+	// why a newer live file is not, at most 512 bytes; empty when none was refused.
+	ConfigHash, LiveHash, Rejected string
 }
 
 // Asked says whether anything is known of the pod.
@@ -58,7 +63,8 @@ func (r Reading) Equal(other Reading) bool {
 	missing, others := r.Missing, other.Missing
 	return slices.Equal(missing, others) && r.Answered == other.Answered && r.Unreachable == other.Unreachable &&
 		r.Mesh == other.Mesh && r.Expected == other.Expected && r.Connected == other.Connected &&
-		r.PeersMissing == other.PeersMissing && r.KernelDrops == other.KernelDrops
+		r.PeersMissing == other.PeersMissing && r.KernelDrops == other.KernelDrops &&
+		r.ConfigHash == other.ConfigHash && r.LiveHash == other.LiveHash && r.Rejected == other.Rejected
 }
 
 // A history is what a reading is made of.
@@ -95,6 +101,15 @@ func (h *history) take(d status.Document, others int, now time.Time) {
 	h.Answered, h.Unreachable = true, false
 	h.peers(d.Cluster, others, now)
 	h.drops(d, now)
+	h.ConfigHash, h.LiveHash, h.Rejected = clip(d.Config.Hash, maxText), clip(d.Config.LiveHash, maxText), clip(d.Config.Rejected, maxFault)
+}
+
+// clip cuts a text to at most n bytes, and leaves no half a rune.
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "")
 }
 
 // peers judges the sessions with the other pods. DNS may tell a relay of fewer pods

@@ -3,6 +3,7 @@ package health
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,6 +156,18 @@ func TestFiguresThatNobodyCanHaveAreCut(t *testing.T) {
 	}
 }
 
+func TestWhatIsInForceIsReadAndCut(t *testing.T) {
+	var h history
+	h.take(status.Document{Schema: 1, Config: status.Config{Hash: "aa", LiveHash: "bb", Rejected: strings.Repeat("é", 400)}}, 0, at(0))
+	if h.ConfigHash != "aa" || h.LiveHash != "bb" || h.Rejected != strings.Repeat("é", 256) {
+		t.Errorf("hashes %q and %q, fault of %d bytes; want aa, bb and 512", h.ConfigHash, h.LiveHash, len(h.Rejected))
+	}
+	h.take(status.Document{Schema: 1, Config: status.Config{Hash: strings.Repeat("a", 500), Rejected: "x" + strings.Repeat("é", 400)}}, 0, at(30))
+	if len(h.ConfigHash) != 128 || len(h.Rejected) != 511 {
+		t.Errorf("a hash of %d bytes and a fault of %d are kept, want 128 and 511", len(h.ConfigHash), len(h.Rejected))
+	}
+}
+
 func TestReadingsDifferOnlyInWhatTheySay(t *testing.T) {
 	a := Reading{Answered: true, Mesh: true, Expected: 2, Connected: 1, PeersMissing: true, Missing: []string{"x"}}
 	b := a
@@ -166,7 +179,8 @@ func TestReadingsDifferOnlyInWhatTheySay(t *testing.T) {
 		"Answered": func(r *Reading) { r.Answered = false }, "Unreachable": func(r *Reading) { r.Unreachable = true },
 		"Mesh": func(r *Reading) { r.Mesh = false }, "Expected": func(r *Reading) { r.Expected = 3 }, "Connected": func(r *Reading) { r.Connected = 2 },
 		"PeersMissing": func(r *Reading) { r.PeersMissing = false }, "Missing": func(r *Reading) { r.Missing = []string{"y"} },
-		"KernelDrops": func(r *Reading) { r.KernelDrops = true },
+		"KernelDrops": func(r *Reading) { r.KernelDrops = true }, "ConfigHash": func(r *Reading) { r.ConfigHash = "a" },
+		"LiveHash": func(r *Reading) { r.LiveHash = "a" }, "Rejected": func(r *Reading) { r.Rejected = "a" },
 	} {
 		c := a
 		change(&c)

@@ -187,3 +187,32 @@ func TestPodsOfADeletedRelayAreNotAskedAnyMore(t *testing.T) {
 		return nil
 	})
 }
+
+// works makes both pods say by which files they work.
+func (s *statuses) works(config, live, rejected string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for address, d := range s.answers {
+		d.Config = status.Config{Hash: config, LiveHash: live, Rejected: rejected}
+		s.answers[address] = d
+	}
+}
+
+func TestALiveChangeIsAppliedWhenThePodsSaySo(t *testing.T) {
+	op, relay, s := newCollected(t)
+	hash, old := relay.Status.ConfigHash, relay.Status.LiveConfigHash
+	s.works(hash, old, "")
+	wantCondition(t, relay, v1alpha1.ConditionConfigurationApplied, metav1.ConditionTrue, v1alpha1.ReasonConverged)
+	edit(t, relay, func(r *v1alpha1.MoQRelay) { r.Spec.Limits.Sessions = new(int32(9)) })
+	wantCondition(t, relay, v1alpha1.ConditionConfigurationApplied, metav1.ConditionFalse, v1alpha1.ReasonLiveReloadPending)
+	s.works(hash, old, "limits.sessions: not today")
+	c := wantCondition(t, relay, v1alpha1.ConditionConfigurationApplied, metav1.ConditionFalse, v1alpha1.ReasonLiveReloadRejected)
+	if !strings.Contains(c.Message, "limits.sessions: not today") {
+		t.Errorf("the message %q lacks the pod's own words", c.Message)
+	}
+	wantEvent(t, relay, corev1.EventTypeWarning, v1alpha1.ReasonLiveReloadRejected)
+	wantCondition(t, relay, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	s.works(hash, relay.Status.LiveConfigHash, "")
+	wantCondition(t, relay, v1alpha1.ConditionConfigurationApplied, metav1.ConditionTrue, v1alpha1.ReasonConverged)
+	op.wantNoWrites(t, relay)
+}
