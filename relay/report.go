@@ -74,7 +74,7 @@ func (s *Server) Stats() admin.Stats {
 // modelStats is what the model has counted.
 func modelStats(m *model.Stats) admin.Stats {
 	return admin.Stats{
-		Broadcasts: m.Broadcasts.Load(), Routes: m.Routes.Load(), Tracks: m.Tracks.Load(),
+		Broadcasts: m.Broadcasts.Load(), Routes: m.Routes.Load(), Tracks: m.Tracks.Load(), Moves: m.Moves.Load(),
 		OpenGroups: m.OpenGroups.Load(), CachedGroups: m.CachedGroups.Load(), BufferBytes: m.BufferBytes.Load(),
 		PausedStreams: m.Paused.Load(), Pauses: m.Pauses.Load(), PausesDenied: m.PausesDenied.Load(), PauseTime: time.Duration(m.PauseTime.Load()),
 		EvictedGroups: map[string]int64{
