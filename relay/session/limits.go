@@ -32,9 +32,11 @@ type Limits struct {
 
 // LinkLimits are the limits of a session with another relay, which asks for what
 // all of its viewers want and announces what all of its publishers have: memory
-// is bounded by the cache and the windows, not by these.
+// is bounded by the cache and the windows, not by these. A link never ends for
+// being stalled: what stands still on it may be one viewer of many behind the peer,
+// which ends that viewer itself.
 func LinkLimits() Limits {
-	return Limits{Subscriptions: 1 << 16, Announcements: 1 << 18, Groups: 1 << 14, Fetches: 1 << 10}.WithDefaults()
+	return Limits{Subscriptions: 1 << 16, Announcements: 1 << 18, Groups: 1 << 14, Fetches: 1 << 10, StalledTimeout: -1}.WithDefaults()
 }
 
 // WithDefaults returns the limits with every zero field at its default.

@@ -251,12 +251,12 @@ func (s *Session) mayAnnounce(path model.Path) bool {
 
 // use announces what the peer says now, or withdraws what cannot be used.
 func (l *listener) use(a *hearing, msg *lite.Announce, refused bool) {
-	if refused || a.refused {
+	hops := l.chain(msg.Hops)
+	if refused || a.refused || len(hops) > lite.MaxHops {
 		l.discardIf(true, msg)
-		l.withdraw(a)
+		l.drop(a, (*model.Announcement).Leave)
 		return
 	}
-	hops := l.chain(msg.Hops)
 	warm, cold := l.costs(msg, hops)
 	h := &l.s.heard
 	h.mu.Lock()
@@ -287,8 +287,15 @@ func (l *listener) use(a *hearing, msg *lite.Announce, refused bool) {
 	}
 }
 
-// withdraw takes the route of an announcement back, if it has one.
-func (l *listener) withdraw(a *hearing) { l.drop(a, (*model.Announcement).Withdraw) }
+// withdraw takes the route of an announcement back that the peer has ended, if it
+// has one. Before 05 the end of an announcement may also mean one of its tracks.
+func (l *listener) withdraw(a *hearing) {
+	if l.s.version.HasSubscribeEnd() {
+		l.drop(a, (*model.Announcement).Withdraw)
+	} else {
+		l.drop(a, (*model.Announcement).Leave)
+	}
+}
 
 func (l *listener) drop(a *hearing, end func(*model.Announcement)) {
 	h := &l.s.heard
@@ -301,12 +308,12 @@ func (l *listener) drop(a *hearing, end func(*model.Announcement)) {
 	}
 }
 
-// close drops everything: it is withdrawn where the peer has said that it is over,
-// and lost where it has not, so that it may come back.
+// close drops everything: it is over here where the peer has said so, and lost where
+// it has not, so that it may come back. Neither says anything of other ways to it.
 func (l *listener) close(cleanly bool) {
 	end := (*model.Announcement).Lose
 	if cleanly {
-		end = (*model.Announcement).Withdraw
+		end = (*model.Announcement).Leave
 	}
 	for _, a := range l.byID {
 		l.drop(a, end)
@@ -344,12 +351,13 @@ func (l *listener) chain(hops []uint64) []uint64 {
 	return append(slices.Clip(hops), l.hop)
 }
 
-// costs are what the peer says plus the link's price. Versions without a cost
-// count one for each hop, which is what a mesh without prices computes.
+// costs are what the peer says plus the link's price. In versions without a cost
+// each hop before the peer counts one, which is what a mesh without prices computes;
+// what nothing running would cost they do not say, which is read as the most.
 func (l *listener) costs(msg *lite.Announce, hops []uint64) (warm, cold uint64) {
-	if !l.s.version.HasCost() {
-		return uint64(len(hops)), uint64(len(hops))
-	}
 	price := l.s.price()
+	if !l.s.version.HasCost() {
+		return min(uint64(max(len(hops), 1)-1)+price, wire.MaxVarint), wire.MaxVarint
+	}
 	return min(msg.Warm+price, wire.MaxVarint), min(msg.Cold+price, wire.MaxVarint)
 }

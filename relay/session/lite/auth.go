@@ -40,6 +40,7 @@ func (s *Session) serveAuth(st transport.Stream, in *wire.StreamReader) error {
 	}
 	defer func() {
 		if s.peer.remove(&grant) {
+			s.lastWord()
 			s.fail(&Error{Code: lite.SessionUnauthorized, Err: errExpired})
 		}
 	}()
@@ -108,6 +109,16 @@ func (s *Session) untilExpiry(st transport.Stream, in *wire.StreamReader, expire
 	defer cancel()
 	_ = readEnd(ctx, st, in)
 	return errors.Is(context.Cause(ctx), errExpired)
+}
+
+// lastWord gives what was just written a moment to arrive before the session ends:
+// a connection's end overtakes what its streams still hold.
+func (s *Session) lastWord() {
+	const moment = 200 * time.Millisecond
+	select {
+	case <-time.After(moment):
+	case <-s.ctx.Done():
+	}
 }
 
 // answerAuth writes a reply and ends the stream.

@@ -493,7 +493,7 @@ func TestCostsGrowByThePriceOfTheLink(t *testing.T) {
 		{"free", lite.Lite06, `01 | 04 01 04 01 00`, `02 07 00 | 00 05 01"x" 00 05 06`, 5, 6},
 		{"at the ceiling", lite.Lite06, `01 | 01 00`, `02 07 00 | 00 0c 01"x" 00 05 ffffffffffffffff`, 6, wire.MaxVarint},
 		{"one cost", lite.Lite06wip, `01 | 01 00`, `02 07 00 | 00 04 01"x" 00 05`, 6, wire.MaxVarint},
-		{"no cost: one for each hop", lite.Lite05, `01 | 01 00`, `02 07 00 | 05 01 01"x" 01 05`, 2, 2},
+		{"no cost: one for each hop", lite.Lite05, `01 | 01 00`, `02 07 00 | 05 01 01"x" 01 05`, 2, wire.MaxVarint},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
