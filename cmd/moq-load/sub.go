@@ -44,8 +44,8 @@ groups are whole ones, each counted once; gaps are runs of missing groups, longe
 has the groups of the longest. resets are subscriptions that ended before their time,
 reconnects sessions that were lost, moves sessions left because of a GOAWAY; without
 --reconnect the first of them ends the view. The longest stall is the longest time
-without a new frame, which ended with one of stall_group. first is the group of the
-first frame, last the highest that began.`,
+without a new frame, which ended with one of stall_group. first is the lowest group
+of which a frame came, last the highest that began.`,
 		Args: urlCount(1, 1),
 		RunE: func(cmd *cobra.Command, urls []string) error { return c.run(cmd.Context(), urls) },
 	}

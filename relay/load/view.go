@@ -52,7 +52,7 @@ type Report struct {
 	Frames, Bytes uint64
 	// Groups is how many groups arrived to their end.
 	Groups uint64
-	// First is the group of the first frame, Last the highest that began.
+	// First is the lowest group of which a frame came, Last the highest that began.
 	First, Last uint64
 	// Cut is how many groups ended early, Missing how many never came between the
 	// first and the last that did.
@@ -314,7 +314,7 @@ func (v *viewer) frame(g *seen, p Place, f model.Frame, payload []byte) {
 		return
 	}
 	g.next = p.Frame + 1
-	if v.report.Frames == 0 {
+	if v.report.Frames == 0 || p.Group < v.report.First {
 		v.report.First = p.Group
 	}
 	v.stallLocked(time.Now(), p.Group)
