@@ -218,6 +218,11 @@ func (s *Server) clusterStatus() *status.Cluster {
 	}
 	c := s.cluster.Status()
 	c.Refused = s.peers.refused.Load()
+	if s.sockets.peer != nil {
+		if b, err := s.sockets.peer.Socket(); err == nil {
+			c.Drops = b.Drops
+		}
+	}
 	return &c
 }
 

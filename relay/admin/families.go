@@ -63,6 +63,9 @@ var families = []family{
 		if b := r.doc.SocketBuffers; b != nil {
 			emit(float64(b.Drops), "0")
 		}
+		if c := r.doc.Cluster; c != nil {
+			emit(float64(c.Drops), "peer")
+		}
 	}},
 
 	byWord(counterKind, "udp_packets_misrouted_total", "Packets that belong to no connection of this process.", "port", Ports, func(r reading) map[string]int64 { return r.stats.Misrouted }),

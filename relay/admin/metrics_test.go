@@ -164,7 +164,7 @@ func TestCountsAreShownUnderTheirLabels(t *testing.T) {
 		f.doc.SocketBuffers = &status.SocketBuffers{
 			Receive: status.Buffer{Requested: 40, Granted: 20}, Send: status.Buffer{Requested: 30, Granted: 10}, Drops: 7,
 		}
-		f.doc.Cluster = &status.Cluster{Expected: 4, Connected: 3, Refused: 15, Upstreams: []status.Upstream{{State: "Connected"}, {State: "Connecting"}}}
+		f.doc.Cluster = &status.Cluster{Expected: 4, Connected: 3, Refused: 15, Drops: 17, Upstreams: []status.Upstream{{State: "Connected"}, {State: "Connecting"}}}
 		f.stats = Stats{
 			Traffic: []Traffic{
 				{
@@ -227,6 +227,7 @@ func TestCountsAreShownUnderTheirLabels(t *testing.T) {
 		`moq_relay_config_reloads_total{result="rejected"} 1`,
 		`moq_relay_udp_packets_misrouted_total{port="peer"} 12`,
 		`moq_relay_peers_expected 4`,
+		`moq_relay_udp_packets_dropped_total{socket="peer"} 17`,
 		`moq_relay_track_moves_total 16`,
 		`moq_relay_peers_connected 3`,
 		`moq_relay_peer_refused_total 15`,

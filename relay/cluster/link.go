@@ -122,7 +122,7 @@ func (l *link) meet(hop uint64) error {
 	if c.pairLocked(l) {
 		level = slog.LevelDebug
 	}
-	c.log.Log(l.ctx, level, "connected to another relay", "kind", l.kind, "address", l.conn.Info().Remote, "hop", hop, "dialled", l.target != nil)
+	c.log.Log(l.ctx, level, "connected to another relay", "kind", l.kind, "address", l.conn.Info().Remote.String(), "hop", hop, "dialled", l.target != nil)
 	return nil
 }
 
@@ -193,7 +193,7 @@ func (l *link) ended() {
 		level = slog.LevelWarn // of many in a row the first
 	}
 	l.c.mu.Unlock()
-	log := l.c.log.With("kind", l.kind, "address", l.conn.Info().Remote, "hop", l.hop, "error", l.err)
+	log := l.c.log.With("kind", l.kind, "address", l.conn.Info().Remote.String(), "hop", l.hop, "error", l.err)
 	if met.IsZero() {
 		log.Log(l.ctx, level, "a session with another relay ended before it began")
 		return

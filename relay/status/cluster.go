@@ -22,6 +22,9 @@ type Cluster struct {
 	// Refused counts connections between peer ports that were refused because the
 	// other side has none of our TLS keys, whoever has dialled.
 	Refused int64 `json:"refused"`
+	// Drops counts datagrams that the kernel threw away because the receive buffer of
+	// the peer port was full.
+	Drops uint64 `json:"drops"`
 }
 
 // Peer is one address of the mesh.
