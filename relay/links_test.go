@@ -125,6 +125,35 @@ func awaitWhole(t *testing.T, relays ...*running) {
 	}
 }
 
+// awaitLinksSince waits until every link of one, at both of its ends, is newer than that.
+func awaitLinksSince(t *testing.T, since time.Time, one *running, relays ...*running) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), failsafe)
+	defer cancel()
+	for i, r := range relays {
+		await(ctx, t, fmt.Sprintf("relay %d to have new links", i), func() bool {
+			links := r.links()
+			for _, o := range links {
+				if (r == one || o.session.Stats().PeerHop == one.origin.ID()) && !o.started.After(since) {
+					return false
+				}
+			}
+			return len(links) >= len(relays)-1
+		})
+	}
+}
+
+// wantRunning fails the test if the relay ends within a few looks of a drain.
+func (r *running) wantRunning(t *testing.T, why string) {
+	t.Helper()
+	select {
+	case err := <-r.ended:
+		r.ended <- err
+		t.Fatal("the relay has ended while " + why)
+	case <-time.After(3 * drainLook):
+	}
+}
+
 // flow is what the sessions between relays have counted.
 func (r *running) flow(read func(admin.Traffic) int64) (sum int64) {
 	for _, t := range r.Stats().Traffic {
@@ -197,9 +226,11 @@ func TestALinkThatIsCutComesBackAndRoutesWithIt(t *testing.T) {
 	close(start)
 	newStudio(t, publisher.origin, "room/a", waitFor(start, publishAll(2)))
 	for round := range 3 {
+		cut := time.Now()
 		for _, o := range relays[round].links() {
 			o.conn.Close(uint64(wire.SessionInternalError), "cut by the test")
 		}
+		awaitLinksSince(t, cut, relays[round], relays...)
 		awaitWhole(t, relays...)
 	}
 	viewer := newClient(t, relays[2].dial(t, transport.QUIC, wire.Lite06), wire.RoleSubscriber)
@@ -286,11 +317,7 @@ func TestADrainIsNotHeldByLinksOverWhichNothingIsAskedFor(t *testing.T) {
 	await(ctx, t, "the client to be let in", func() bool { return relays[0].Status().Sessions == 1 })
 	relays[0].Drain()
 	await(ctx, t, "both links to be told", func() bool { return relays[0].flow(func(t admin.Traffic) int64 { return t.GoawaySent }) == 2 })
-	select {
-	case <-relays[0].ended:
-		t.Fatal("the relay has ended while a client is there")
-	case <-time.After(3 * drainLook):
-	}
+	relays[0].wantRunning(t, "a client is there")
 	viewer.conn.Close(0, "")
 	relays[0].awaitEnd(t)
 }
@@ -334,11 +361,7 @@ func TestADrainWaitsForWhatOtherRelaysTakeFromHere(t *testing.T) {
 	}()
 	awaitSubscribers(t, relays[0].origin, 1)
 	relays[0].Drain()
-	select {
-	case <-relays[0].ended:
-		t.Fatal("the relay has ended while another takes a track from it")
-	case <-time.After(3 * drainLook):
-	}
+	relays[0].wantRunning(t, "another takes a track from it")
 	close(start)
 	if err := <-result; err != nil {
 		t.Error(err)
