@@ -405,7 +405,7 @@ func (c *churn) noise(network string, i int) {
 // reconfigure changes the live file.
 func (c *churn) reconfigure(i int) {
 	cache := []int{32, 8, 1}[i%3]
-	if err := c.relay.reconfigure(cache, 2+i%4, 2+i%3); err != nil {
+	if err := c.relay.reconfigure(cache, 2+i%4, 2+i%3, []int{0, 1, 4, 0, 2}[i%5]); err != nil {
 		c.fault("%v", err)
 	}
 	if i%2 == 0 {

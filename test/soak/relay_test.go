@@ -73,7 +73,7 @@ log: {format: json}
 
 // liveFile is that of class L.
 const liveFile = `cache: {maxBytes: %dMi, maxAgeSeconds: %d}
-limits: {stalledTimeoutSeconds: 5, upstreamTimeoutSeconds: %d}
+limits: {stalledTimeoutSeconds: 5, upstreamTimeoutSeconds: %d, sessionsPerTenant: 1000, egressBytesPerSecondPerTenant: %dMi}
 drain: {goawaySpreadSeconds: 1}
 `
 
@@ -89,7 +89,7 @@ func startRelay(t *testing.T, name, program, key string) (*relay, error) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, relayFile, key), 0o666); err != nil {
 		return nil, err
 	}
-	if err := r.reconfigure(32, 5, 5); err != nil {
+	if err := r.reconfigure(32, 5, 5, 0); err != nil {
 		return nil, err
 	}
 	r.cmd = exec.Command(program, "serve", "--config", file, "--live-config", r.live, "--pprof", "--termination-log", filepath.Join(folder, "termination"))
@@ -119,10 +119,11 @@ func startRelay(t *testing.T, name, program, key string) (*relay, error) {
 }
 
 // reconfigure writes the live file: the cache's ceiling in MiB, its age and the
-// patience with publishers in seconds. The file is replaced as a whole.
-func (r *relay) reconfigure(cache, age, upstream int) error {
+// patience with publishers in seconds, and what all viewers together may get in a
+// second in MiB. The file is replaced as a whole.
+func (r *relay) reconfigure(cache, age, upstream, egress int) error {
 	next := r.live + ".next"
-	if err := os.WriteFile(next, fmt.Appendf(nil, liveFile, cache, age, upstream), 0o666); err != nil {
+	if err := os.WriteFile(next, fmt.Appendf(nil, liveFile, cache, age, upstream, egress), 0o666); err != nil {
 		return err
 	}
 	return os.Rename(next, r.live)

@@ -242,7 +242,7 @@ func (c *churn) summary(t *testing.T, s series) {
 	}
 	for _, name := range []string{
 		"group_streams_reset_total", "cache_evicted_groups_total", "cache_fetch_total", "config_reloads_total",
-		"sessions_refused_total", "ingest_pauses_total", "datagrams_dropped_total", "streams_refused_total",
+		"sessions_refused_total", "ingest_pauses_total", "egress_pauses_total", "datagrams_dropped_total", "streams_refused_total",
 	} {
 		var rows []string
 		for key, v := range s {
