@@ -136,10 +136,16 @@ func TestASilentStatusPortIsUnknownAndRecovers(t *testing.T) {
 	op, relay, s := newCollected(t)
 	s.drop("10.1.0.1:9090")
 	s.drop("10.1.0.2:9090")
-	c := wantCondition(t, relay, v1alpha1.ConditionDataPlaneHealthy, metav1.ConditionUnknown, v1alpha1.ReasonStatusUnreachable)
-	if !strings.Contains(c.Message, "pod demo-a on node n1") || !strings.Contains(c.Message, "TCP port 9090") {
-		t.Errorf("the message is %q", c.Message)
-	}
+	wantCondition(t, relay, v1alpha1.ConditionDataPlaneHealthy, metav1.ConditionUnknown, v1alpha1.ReasonStatusUnreachable)
+	eventually(t, "both pods are told", func() error { // one of them is the first to be given up
+		message := condition(refresh(t, relay), v1alpha1.ConditionDataPlaneHealthy).Message
+		for _, part := range []string{"pod demo-a on node n1", "TCP port 9090", "(and 1 more pods)"} {
+			if !strings.Contains(message, part) {
+				return fmt.Errorf("the message is %q", message)
+			}
+		}
+		return nil
+	})
 	wantCondition(t, relay, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	op.wantNoWrites(t, relay)
 	s.set("10.1.0.1:9090", 1, 1)
