@@ -38,6 +38,7 @@ type Fetch struct {
 
 	hold   *Subscription // keeps a live request while one of its groups is read; nil without
 	shelf  *shelf
+	epoch  [16]byte // the publisher's own, of the route that was last looked up
 	closed bool
 
 	// guarded by shelf.mu
@@ -249,6 +250,9 @@ func (f *Fetch) resolve() (live *track, source Source, gone <-chan struct{}, err
 		live.shelf = f.shelf
 		live.mu.Unlock()
 	}
+	if f.epoch = route.route.Epoch; route.assigned {
+		f.epoch = [16]byte{}
+	}
 	return live, route.route.Source, route.gone, nil
 }
 
@@ -314,7 +318,7 @@ func (f *Fetch) join() (begun *Reader, wait <-chan struct{}, fresh *GroupRequest
 			return begun, nil, nil
 		}
 		r = &GroupRequest{
-			shelf: s, sequence: f.options.Group, priority: f.options.Priority,
+			shelf: s, sequence: f.options.Group, priority: f.options.Priority, epoch: f.epoch,
 			waiters: make(map[*Fetch]struct{}), done: make(chan struct{}),
 		}
 		s.requests[r.sequence] = r
@@ -365,6 +369,7 @@ type GroupRequest struct {
 	shelf    *shelf
 	sequence uint64
 	priority uint8
+	epoch    [16]byte
 	silence  *time.Timer
 	done     chan struct{}
 
@@ -384,6 +389,9 @@ func (r *GroupRequest) Sequence() uint64 { return r.sequence }
 
 // Priority is that of whoever asked first.
 func (r *GroupRequest) Priority() uint8 { return r.priority }
+
+// Epoch is the publisher's own epoch of what is asked for, see [Producer.Epoch].
+func (r *GroupRequest) Epoch() [16]byte { return r.epoch }
 
 // Done is closed when the request is over before Begin: nobody waits any more, or
 // the time is up. After Begin [GroupWriter.Done] says so.

@@ -171,6 +171,8 @@ func (i *ingester) count() {
 func ingestError(err error) error {
 	reset, ok := errors.AsType[*transport.StreamError](err)
 	switch {
+	case errors.Is(err, model.ErrSourceGone):
+		return err
 	case ok && reset.Remote:
 		return &model.AbortError{Code: reset.Code}
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -197,6 +197,7 @@ func (s *Session) ask(r *model.GroupRequest) (transport.Stream, *bufio.Reader, e
 func (s *Session) writeFetch(st transport.Stream, r *model.GroupRequest) error {
 	msg := lite.Fetch{
 		Broadcast: string(r.Path().Strip(s.peer.granted().Root)),
+		Epoch:     r.Epoch(),
 		Track:     r.Track(), Priority: r.Priority(), Group: r.Sequence(),
 	}
 	b, err := msg.Append(wire.AppendVarint(nil, uint64(lite.BidiFetch)), s.version)

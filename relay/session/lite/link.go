@@ -1,6 +1,11 @@
 package lite
 
 import (
+	"errors"
+	"fmt"
+
+	"github.com/moqrelay/operator/relay/model"
+	"github.com/moqrelay/operator/relay/transport"
 	"github.com/moqrelay/operator/relay/wire"
 	"github.com/moqrelay/operator/relay/wire/lite"
 )
@@ -40,6 +45,24 @@ func (s *Session) meet() error {
 		}
 	})
 	return s.peer.unmet
+}
+
+// lostBehind reports whether a relay resets a stream with code because what is behind
+// it is gone, not for what was asked: another route may still lead there.
+func lostBehind(code lite.StreamCode) bool {
+	return code == lite.StreamSessionClosed || code == lite.StreamGoingAway || code == lite.StreamUnroutable
+}
+
+// linkStream is a group's stream from another relay: a reset that says that the
+// group's source is gone reads like the end of the link, for so it is to viewers.
+type linkStream struct{ transport.ReceiveStream }
+
+func (l linkStream) Read(p []byte) (int, error) {
+	n, err := l.ReceiveStream.Read(p)
+	if reset, ok := errors.AsType[*transport.StreamError](err); ok && reset.Remote && lostBehind(lite.StreamCode(reset.Code)) {
+		err = fmt.Errorf("%w: %w", model.ErrSourceGone, err)
+	}
+	return n, err
 }
 
 // price is what the link to the peer adds to each cost.

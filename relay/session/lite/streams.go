@@ -131,6 +131,9 @@ func (s *Session) serveType(typ lite.BidiType, st transport.Stream, in *wire.Str
 
 // serveReceiveStream serves one unidirectional stream to its end.
 func (s *Session) serveReceiveStream(st transport.ReceiveStream, t *turn) {
+	if s.cfg.Link != nil {
+		st = linkStream{st}
+	}
 	in := session.OpenBuffer(st)
 	defer session.CloseBuffer(in)
 	typ, err := wire.ReadVarint(in)

@@ -206,6 +206,8 @@ func (s *Session) requestError(err error, accepted bool) error {
 func (s *Session) refusal(code lite.StreamCode, accepted bool) error {
 	routine := code.Routine() && s.version < lite.Lite06
 	switch {
+	case s.cfg.Link != nil && lostBehind(code):
+		return model.ErrSourceGone
 	case routine && accepted:
 		return model.ErrCancelled
 	case routine, code == lite.StreamNotFound && s.version >= lite.Lite06:
@@ -311,7 +313,7 @@ func (p *pull) awaitDemand() error {
 func (p *pull) subscribe(st transport.Stream) error {
 	sub := &subscription{st: st, prefs: p.producer.Preferences()}
 	msg := lite.Subscribe{
-		ID: p.id, Broadcast: p.name, Track: p.producer.Track(),
+		ID: p.id, Broadcast: p.name, Epoch: p.producer.Epoch(), Track: p.producer.Track(),
 		Preferences: preferences(sub.prefs),
 	}
 	b, err := msg.Append(wire.AppendVarint(nil, uint64(lite.BidiSubscribe)), p.s.version)

@@ -91,7 +91,7 @@ func (p *pull) requestInfo() (info model.Info, end func(), err error) {
 
 func (p *pull) askTrack(st transport.Stream) (*lite.TrackInfo, error) {
 	v := p.s.version
-	req := lite.Track{Broadcast: p.name, Track: p.producer.Track()}
+	req := lite.Track{Broadcast: p.name, Epoch: p.producer.Epoch(), Track: p.producer.Track()}
 	b, err := req.Append(wire.AppendVarint(nil, uint64(lite.BidiTrack)), v)
 	if err != nil {
 		return nil, err
