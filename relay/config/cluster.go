@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -140,15 +139,6 @@ func bare(text string) string {
 		}
 	}
 	return text
-}
-
-// HostPort returns HOST:PORT of a peer or an upstream that was found valid.
-func HostPort(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return net.JoinHostPort(u.Hostname(), u.Port())
 }
 
 // ParseUpstreams reads the content of Cluster.UpstreamsFile: a JSON array of

@@ -10,10 +10,8 @@ import (
 
 const meshed = "auth: {mode: None}\ntls: {directories: [/tls]}\n"
 
-func cost(n int) *int { return &n }
-
 func TestUpstreamsReadTheSameFromAFileAFlagAndWhatIsPrinted(t *testing.T) {
-	want := []Upstream{{URL: "https://a.example:4443/live?jwt=x.y"}, {URL: "dns+https://b.example:4443", Cost: cost(0)}}
+	want := []Upstream{{URL: "https://a.example:4443/live?jwt=x.y"}, {URL: "dns+https://b.example:4443", Cost: new(0)}}
 	fromFile, err := Parse("x", []byte(meshed+`cluster:
   upstreams:
   - url: https://a.example:4443/live?jwt=x.y
@@ -116,7 +114,7 @@ func TestUpstreamsReloadAndPeersDoNot(t *testing.T) {
 
 func TestTheFileOfUpstreamsIsAJSONArrayAndNothingElse(t *testing.T) {
 	got, err := ParseUpstreams([]byte(` [{"url":"https://a:1/x?jwt=t","cost":7},{"url":"dns+https://b:2"}] `))
-	want := []Upstream{{URL: "https://a:1/x?jwt=t", Cost: cost(7)}, {URL: "dns+https://b:2"}}
+	want := []Upstream{{URL: "https://a:1/x?jwt=t", Cost: new(7)}, {URL: "dns+https://b:2"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
