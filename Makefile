@@ -68,6 +68,11 @@ test-narrow: ## Viewers behind a narrow, lossy link between network namespaces, 
 	hack/deps.sh iproute2
 	CGO_ENABLED=0 go test -tags narrow -count=1 -timeout 15m ./test/narrow/...
 
+.PHONY: test-mesh
+test-mesh: ## Rings, chains and full meshes of relays that lose publishers and links, as root; MESHTIME=10m: all of them, so long
+	hack/deps.sh iproute2 nftables
+	CGO_ENABLED=0 MESHTIME=$(MESHTIME) go test -tags mesh -count=1 -parallel 16 -timeout $(if $(MESHTIME),0 -v,15m) ./test/mesh
+
 .PHONY: test-e2e
 test-e2e: cluster-build images bin/manifests ## Real pods on a real kubelet, as root
 	hack/deps.sh $(CLUSTER_PACKAGES)
@@ -161,7 +166,7 @@ fmt: bin/gofumpt ## Format all Go files
 .PHONY: lint-fast
 lint-fast: bin/gofumpt bin/staticcheck ## vet, staticcheck and gofumpt
 	$(KUBE_GO) vet $(KUBE_FLAGS) ./...
-	$(KUBE_GO) vet $(KUBE_FLAGS) -tags kube,interop,e2e,narrow,soak ./test/...
+	$(KUBE_GO) vet $(KUBE_FLAGS) -tags kube,interop,e2e,narrow,soak,mesh ./test/...
 	$(KUBE_GO) vet -C hack/cluster $(KUBE_FLAGS) . ./internal/... # not ./...: hyperkube is all of Kubernetes
 	CGO_ENABLED=0 GOFLAGS=-trimpath bin/staticcheck ./...
 	unformatted=$$(bin/gofumpt -l $$(git ls-files '*.go' | grep -v zz_generated)); \

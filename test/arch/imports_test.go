@@ -75,6 +75,7 @@ var rules = map[string]rule{
 	"test/bench":  {ours: []string{"relay/load"}, others: []string{yaml}},
 	"test/e2e":    {}, // tests alone, behind a build tag
 	"test/kube":   {}, // tests alone, behind a build tag
+	"test/mesh":   {}, // tests alone, behind a build tag
 	"test/narrow": {}, // tests alone, behind a build tag
 	"test/soak":   {}, // tests alone, behind a build tag
 }
