@@ -250,4 +250,8 @@ const (
 	// EventRelayOpen (Warning): auth.mode is None, so everyone who reaches the relay
 	// may publish and watch everything.
 	EventRelayOpen = "RelayOpen"
+	// EventSchemaSkew (Warning, about the CustomResourceDefinition): it lacks fields that
+	// the operator knows, so that the API server drops them. The operator's readiness
+	// probe fails meanwhile. The cluster admin applies the CRD of the operator's release.
+	EventSchemaSkew = "SchemaSkew"
 )

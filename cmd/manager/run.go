@@ -95,9 +95,11 @@ func newManager(cfg *rest.Config, o options) (ctrl.Manager, error) {
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the controller: %w", err)
 	}
+	schema := &controllers.SchemaCheck{Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(programName)}
 	if err := errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("crd", servesOurKind(mgr.GetRESTMapper())),
+		mgr.AddReadyzCheck("schema", schema.Check),
 	); err != nil {
 		return nil, fmt.Errorf("add probes: %w", err)
 	}
