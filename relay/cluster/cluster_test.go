@@ -201,6 +201,33 @@ func TestALostSessionIsDialledAgain(t *testing.T) {
 	})
 }
 
+func TestARelayThatIsStartedAnewIsJoinedAtOnceThoughItsOldSessionsSeemToLive(t *testing.T) {
+	for _, ids := range [][2]uint64{{1, 2}, {2, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMesh(t)
+			m.name("peers", "10.0.0.1", "10.0.0.2")
+			stays := m.start(ids[0], "10.0.0.1:4444", nil)
+			dies := m.start(ids[1], "10.0.0.2:4444", nil)
+			advance(time.Minute)
+			old := stays.sessions()[0]
+			m.die(dies)
+			anew := m.start(ids[1], "10.0.0.2:4444", nil)
+			advance(3 * time.Second)
+			if n := len(anew.sessions()); n != 1 {
+				t.Errorf("relay %d has %d sessions with relay %d three seconds after its start, want 1\n%s", ids[1], n, ids[0], anew.log())
+			}
+			now := anew.sessions()[0]
+			advance(12 * time.Second)
+			old.end(errors.New("silent for 15 s"))
+			advance(time.Minute)
+			if all := anew.sessions(); len(all) != 1 || all[0] != now {
+				t.Errorf("relay %d has %d sessions, want the one that it began with", ids[1], len(all))
+			}
+			wantWhole(t, stays, anew)
+		})
+	}
+}
+
 func TestAPeerThatSaysGoawayIsLeftToEndAndNotDialledMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t)

@@ -14,8 +14,8 @@
 //
 // Of two sessions between the same two relays the one stays that the relay with the
 // smaller id dialled; of two that one relay dialled to different addresses of the
-// other, its first. The other is closed a second later, when both sides know whom it
-// leads to and what is announced over the one that stays has arrived. An address is
+// other, its first. Who has dialled the other closes it a second later, when both sides
+// know whom it leads to and what is announced over the one that stays has arrived. An address is
 // not dialled while a session to the relay behind it lives. One behind which this
 // relay itself answers is left alone for as long as DNS names it.
 //

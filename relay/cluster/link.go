@@ -151,20 +151,21 @@ func (c *Cluster) pairLocked(l *link) (paired bool) {
 	return paired
 }
 
-// loser is the one of two sessions that is to be closed; nil where the other side,
-// which has dialled both, chooses.
+// loser is the one of two sessions that we are to close; nil where that is not for us
+// to do. Only who has dialled a session closes it: one that knows of no other, because
+// it was started anew and the other has not noticed yet, keeps what it has.
 func (c *Cluster) loser(first, second *link) *link {
-	ours, theirs := first, second
+	ours := second
 	switch {
 	case first.target != nil && second.target != nil:
 		return second
 	case first.target == nil && second.target == nil:
 		return nil
-	case second.target != nil:
-		ours, theirs = second, first
+	case first.target != nil:
+		ours = first
 	}
 	if c.cfg.ID < first.hop {
-		return theirs
+		return nil
 	}
 	return ours
 }
@@ -188,7 +189,7 @@ func (l *link) ended() {
 	delete(l.c.links, l)
 	close(l.c.linkLost)
 	l.c.linkLost = make(chan struct{})
-	met, losing, level := l.met, l.losing, slog.LevelDebug
+	met, spare, level := l.met, l.c.linkedLocked(l.hop), slog.LevelDebug
 	if l.target != nil && l.target.err == nil && !errors.Is(l.err, errSelf) {
 		level = slog.LevelWarn // of many in a row the first
 	}
@@ -198,7 +199,7 @@ func (l *link) ended() {
 		log.Log(l.ctx, level, "a session with another relay ended before it began")
 		return
 	}
-	if level = slog.LevelInfo; losing {
+	if level = slog.LevelInfo; spare {
 		level = slog.LevelDebug
 	}
 	log.Log(l.ctx, level, "a session with another relay ended", "lasted", time.Since(met).Round(time.Millisecond).String())

@@ -43,6 +43,7 @@ type relay struct {
 	logs bytes.Buffer // guarded by m.mu
 
 	// guarded by m.mu
+	frozen bool        // its connections are never closed: it has died
 	links  []*fakeLink // sessions that run
 	closed int         // sessions that have ended
 }
@@ -121,6 +122,14 @@ func (m *mesh) crash(r *relay) {
 	synctest.Wait()
 }
 
+// die takes a relay away so that nobody notices.
+func (m *mesh) die(r *relay) {
+	m.mu.Lock()
+	r.frozen = true
+	m.mu.Unlock()
+	m.crash(r)
+}
+
 func (m *mesh) dialFrom(from *relay) func(context.Context, Address) (transport.Conn, error) {
 	return func(ctx context.Context, to Address) (transport.Conn, error) {
 		m.mu.Lock()
@@ -158,9 +167,11 @@ func (r *relay) serve(ctx context.Context, conn transport.Conn, link Link) error
 	r.m.mu.Unlock()
 	link.Began(func() bool { r.m.mu.Lock(); defer r.m.mu.Unlock(); return r.m.busy })
 	defer func() {
-		conn.Close(0, "")
 		end(nil)
 		r.m.mu.Lock()
+		if !r.frozen {
+			defer conn.Close(0, "")
+		}
 		r.links = slices.DeleteFunc(r.links, func(other *fakeLink) bool { return other == l })
 		r.closed++
 		r.m.mu.Unlock()
