@@ -154,8 +154,8 @@ func TestAChangedRateActsOnPacersInUse(t *testing.T) {
 	all.setRate(1)
 	p, done := all.pacer("acme/one")
 	defer done()
-	if p.Try(1); p.Try(1000) && p.Try(1000) {
-		t.Error("2,000 bytes may go at 1 byte a second")
+	if first, second := p.Try(1000), p.Try(1000); !first || second {
+		t.Errorf("at 1 byte a second: %v for what comes after a rest and %v for more, want true and false", first, second)
 	}
 	all.setRate(0)
 	if !p.Try(1 << 40) {
