@@ -22,6 +22,7 @@ type fanoutCommand struct {
 	o              load.FanoutOptions
 	size, keyframe load.Bytes
 	start          string
+	hops           int
 	cpus           []int
 	relayCPUs      []int
 	json           string
@@ -61,6 +62,7 @@ somebody cannot publish or watch or when a byte is wrong, not when frames are la
 	flags.DurationVar(&c.o.History, "history", 5*time.Second, "how long the relay may keep groups that are not the latest")
 	flags.IntVar(&c.o.PID, "relay-pid", 0, "process of the relay, to measure it")
 	flags.StringVar(&c.start, "start", "", "command that starts the relay, its words between spaces")
+	flags.IntVar(&c.hops, "hops", 1, "relays in a chain that --start starts: publishers come to the first and viewers to the last; more than one are relays of ours, with a key that is made for them")
 	flags.IntSliceVar(&c.relayCPUs, "relay-cpus", nil, "processors for the relay that --start starts, such as 0 or 0,1")
 	flags.IntSliceVar(&c.cpus, "cpus", nil, "processors for publishers and viewers")
 	flags.BoolVar(&c.o.Live, "live", false, "have the relay collect its garbage, and tell what is live for each viewer; needs a relay that is started with --pprof")
@@ -75,6 +77,7 @@ func (c *fanoutCommand) validate(urls []string) error {
 		inRange("viewers", c.o.Viewers, 1, 100_000),
 		inRange("stalled", c.o.Stalled, 0, 100_000),
 		inRange("publishers", c.o.Publishers, 1, 1000),
+		inRange("hops", c.hops, 1, 8),
 		inRange("size", int(c.size), load.HeadBytes, load.MaxFrame),
 		inRange("rate", c.o.Rate, 0.1, 10_000),
 		inRange("duration", c.o.Duration.Seconds(), 1, 3600),
@@ -88,6 +91,8 @@ func (c *fanoutCommand) validate(urls []string) error {
 		err = errors.Join(err, errors.New("there is no relay: name its URL, or a command that starts one with --start"))
 	case c.start != "" && c.o.PID != 0:
 		err = errors.Join(err, errors.New("--relay-pid names a relay that runs, --start starts another: use one of them"))
+	case c.hops > 1 && (c.start == "" || len(urls) > 0):
+		err = errors.Join(err, errors.New("--hops is for relays that --start starts, and that name their addresses themselves: leave the URL out"))
 	case c.start == "" && len(c.o.Profiles) > 0:
 		err = errors.Join(err, errors.New("--profile is for a relay that --start starts, with --pprof in its command"))
 	case c.start == "" && c.o.Live:
@@ -121,14 +126,20 @@ func (c *fanoutCommand) run(ctx context.Context, urls []string) error {
 // measure starts a relay where one is to be started.
 func (c *fanoutCommand) measure(ctx context.Context) error {
 	if c.start != "" {
-		relay, err := load.Start(ctx, load.StartOptions{
+		chain, err := load.StartChain(ctx, load.StartOptions{
 			Command: strings.Fields(c.start), CPUs: c.relayCPUs, Target: c.o.Target, Output: c.stderr,
-		})
+		}, c.hops)
 		if err != nil {
 			return err
 		}
-		defer relay.End()
+		defer chain.End()
+		last := len(chain.Relays) - 1
+		relay := chain.Relays[last]
 		c.o.PID, c.o.Target, c.o.Status = relay.PID, relay.Target, relay.Status
+		c.o.Entry = chain.Relays[0].Target
+		for _, other := range chain.Relays[:last] {
+			c.o.Behind = append(c.o.Behind, other.PID)
+		}
 	}
 	if len(c.cpus) > 0 {
 		if err := load.Pin(c.cpus); err != nil {

@@ -38,6 +38,7 @@ func TestABadFlagIsRefusedWithItsNameAndRange(t *testing.T) {
 		{"fanout ws://h --viewers 0 --size 43", "moq-load: --viewers 0: 1 to 100000 are possible\n--size 43: 44 to 33554432 are possible\n"},
 		{"fanout ws://h --start relay --relay-pid 1", "moq-load: --relay-pid names a relay that runs, --start starts another: use one of them\n"},
 		{"fanout ws://h --live", "moq-load: --live is for a relay that --start starts, with --pprof in its command\n"},
+		{"fanout ws://h --hops 2", "moq-load: --hops is for relays that --start starts, and that name their addresses themselves: leave the URL out\n"},
 		{"sub ws://h --duration 48h", "moq-load: --duration 172800: 0 to 86400 are possible\n"},
 		{"sub ws://h --version 6", `moq-load: --version "6": moq-lite-03 to moq-lite-06, moq-lite-06-wip and moq-lite-07-wip are spoken` + "\n"},
 		{"sub h:4443", `moq-load: relay URL "h:4443": the scheme is "h"; moqt, moql, https, http, wss and ws are spoken` + "\n"},

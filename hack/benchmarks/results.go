@@ -25,6 +25,7 @@ type row struct {
 	Name    string
 	Command string
 	Report  struct {
+		Relays                   int // 0: one
 		DeliveredPercent         float64
 		LostSessions             int
 		PublisherFramesPerSecond float64
@@ -87,11 +88,37 @@ func (r *results) writeRows(b *strings.Builder) {
 			p.Relay.CPUSecondsPerGB, p.Relay.CPUSeconds/p.Seconds, p.Relay.PeakBytes/(1<<20), p.Relay.BytesPerViewer/1024,
 			p.Relay.KernelDrops, p.Clients.KernelDrops, bystander, p.PublisherFramesPerSecond, p.LoadAverageBefore, p.OthersProcessors)
 	}
+	r.writeAdded(b)
 	b.WriteString("\nThe commands of the rows:\n\n```\n")
 	for _, row := range r.Rows {
 		fmt.Fprintf(b, "%s\n", row.Command)
 	}
 	b.WriteString("```\n")
+}
+
+// writeAdded says what relays behind the first add, where there are rows with several:
+// each is compared with the last row before it that has one.
+func (r *results) writeAdded(b *strings.Builder) {
+	var one *row
+	begun := false
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Report.Relays < 2 {
+			one = row
+			continue
+		}
+		if one == nil {
+			continue
+		}
+		if !begun {
+			b.WriteString("\n| | added to p50 | added to p99 | added CPU s/GB | each further relay |\n| --- | ---: | ---: | ---: | ---: |\n")
+			begun = true
+		}
+		p, q := row.Report, one.Report
+		cpu := p.Relay.CPUSecondsPerGB - q.Relay.CPUSecondsPerGB
+		fmt.Fprintf(b, "| %s | %+.1f ms | %+.1f ms | %+.1f | **%+.1f** |\n", row.Name,
+			p.Latency.P50Ms-q.Latency.P50Ms, p.Latency.P99Ms-q.Latency.P99Ms, cpu, cpu/float64(p.Relays-1))
+	}
 }
 
 func (r *results) writeBenchmarks(b *strings.Builder) {

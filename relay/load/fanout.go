@@ -14,8 +14,9 @@ import (
 // FanoutOptions say what a crowd watches. Target, Viewers, Size, Rate and Duration
 // are required.
 type FanoutOptions struct {
-	// Target is the relay.
-	Target Target
+	// Target is the relay, that of the viewers where there are several. Entry is that
+	// of the publishers; without a URL the same.
+	Target, Entry Target
 	// Publishers is how many broadcasts there are, each with one track and a
 	// session of its own; the viewers are dealt out to them. 0: one.
 	Publishers int
@@ -41,6 +42,8 @@ type FanoutOptions struct {
 	Drain time.Duration
 	// PID is the relay's process on this machine; 0: it is not measured.
 	PID int
+	// Behind are the processes of the other relays that the media goes through.
+	Behind []int
 	// Status is HOST:PORT of the relay's status port, which is asked for goroutines
 	// and allocations; empty: they are not known.
 	Status string
@@ -60,6 +63,9 @@ type FanoutOptions struct {
 
 func (o FanoutOptions) withDefaults() FanoutOptions {
 	o.Publishers = max(o.Publishers, 1)
+	if o.Entry.URL == "" {
+		o.Entry = o.Target
+	}
 	if o.MaxLatency <= 0 {
 		o.MaxLatency = 10 * time.Second
 	}
@@ -164,7 +170,7 @@ func (f *fanout) show(ctx context.Context, name string, content *Checked) *scree
 	s.end.Store(math.MaxUint64)
 	f.tasks.Go(func() {
 		err := Publish(ctx, PublishOptions{
-			Targets: []Target{f.o.Target}, Broadcast: name, Track: fanoutTrack, Content: content,
+			Targets: []Target{f.o.Entry}, Broadcast: name, Track: fanoutTrack, Content: content,
 			MaxLatency: f.o.History, OnFrame: func(Place, []byte) { s.sent.Add(1) },
 		})
 		if err != nil {
@@ -333,6 +339,7 @@ func (f *fanout) profile(ctx context.Context) (wait func() error) {
 // use is what was used up to some time.
 type use struct {
 	relay, clients usage
+	behind         usage // of the other relays, together
 	vitals         vitals
 	machine        time.Duration
 }
@@ -346,6 +353,14 @@ func (f *fanout) used(ctx context.Context) (u use, err error) {
 		if u.relay, err = usageOf(f.o.PID); err != nil {
 			return u, err
 		}
+	}
+	for _, pid := range f.o.Behind {
+		other, err := usageOf(pid)
+		if err != nil {
+			return u, err
+		}
+		u.behind.cpu += other.cpu
+		u.behind.drops += other.drops
 	}
 	if f.o.Status != "" {
 		if u.vitals, err = vitalsOf(ctx, f.o.Status); err != nil {

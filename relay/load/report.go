@@ -39,6 +39,8 @@ type FanoutReport struct {
 	Stall   float64   `json:"longestStallMs"`
 	// Bystander is what a small track beside the crowd has seen; nil: there was none.
 	Bystander *Bystander `json:"bystander,omitempty"`
+	// Relays is how many relays each frame went through, the viewers' included; 0: one.
+	Relays int `json:"relays,omitempty"`
 	// Relay is nil where its process was not known. Clients are this process:
 	// publishers and viewers together.
 	Relay   *RelayUsage `json:"relay,omitempty"`
@@ -70,8 +72,10 @@ type Bystander struct {
 // RelayUsage is what the relay's process has used.
 type RelayUsage struct {
 	// CPUSeconds is its processor time while the measured frames were published,
-	// CPUPerGB the same for each 10^9 bytes of payload delivered.
+	// CPUPerGB the same for each 10^9 bytes of payload delivered. Of several relays it
+	// is that of all; CPUBehind is the part of those before the viewers'.
 	CPUSeconds float64 `json:"cpuSeconds"`
+	CPUBehind  float64 `json:"cpuSecondsBehind,omitempty"`
 	CPUPerGB   float64 `json:"cpuSecondsPerGB"`
 	// BaseBytes is its resident memory with one viewer for each track and full
 	// history, PeakBytes the most it had since its start, PerViewer their
@@ -120,15 +124,19 @@ func (r *FanoutReport) window(o FanoutOptions, before, after use, lasted time.Du
 	r.FrameBytes, r.KeyframeBytes, r.Rate = o.Size, o.Keyframe, o.Rate
 	r.Seconds = lasted.Seconds()
 	r.Clients = ClientUsage{(after.clients.cpu - before.clients.cpu).Seconds(), after.clients.drops - before.clients.drops}
-	ours := after.clients.cpu - before.clients.cpu + after.relay.cpu - before.relay.cpu
+	behind := after.behind.cpu - before.behind.cpu
+	ours := after.clients.cpu - before.clients.cpu + after.relay.cpu - before.relay.cpu + behind
 	r.Others = max(0, (after.machine-before.machine-ours).Seconds()/r.Seconds)
 	u := r.Relay
 	if u == nil {
 		return
 	}
-	u.CPUSeconds = (after.relay.cpu - before.relay.cpu).Seconds()
+	if len(o.Behind) > 0 {
+		r.Relays, u.CPUBehind = 1+len(o.Behind), behind.Seconds()
+	}
+	u.CPUSeconds = (after.relay.cpu - before.relay.cpu).Seconds() + u.CPUBehind
 	u.PeakBytes = after.relay.peak
-	u.Drops = after.relay.drops - u.base.relay.drops
+	u.Drops = after.relay.drops - u.base.relay.drops + after.behind.drops - u.base.behind.drops
 	u.mallocs = after.vitals.mallocs - before.vitals.mallocs
 	u.mallocated = after.vitals.mallocBytes - before.vitals.mallocBytes
 	if added := r.added(); added > 0 {
@@ -210,6 +218,9 @@ func (r *FanoutReport) writeUsage(line func(name, format string, args ...any)) {
 	drops := "relay unknown"
 	if u := r.Relay; u != nil {
 		line("relay", "%.1f CPU s per GB, %.2f processors busy", u.CPUPerGB, u.CPUSeconds/r.Seconds)
+		if r.Relays > 1 {
+			line("", "that is of %d relays in a chain; %.2f of %.2f CPU s before the viewers'; memory is of the viewers'", r.Relays, u.CPUBehind, u.CPUSeconds)
+		}
 		line("memory", "%.1f MiB at peak, %.1f MiB before the crowd: %.0f KiB for each viewer", mib(u.PeakBytes), mib(u.BaseBytes), u.PerViewer/1024)
 		if u.Goroutines > 0 {
 			line("", "%.1f goroutines for each viewer, %.2f allocations of %.0f bytes for each frame delivered", u.Goroutines, u.Allocations, u.AllocatedBytes)

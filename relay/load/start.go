@@ -33,6 +33,8 @@ type Started struct {
 	Target Target
 	// Status is HOST:PORT of its status port; empty: unknown.
 	Status string
+	// Peer is HOST:PORT of its port for other relays; empty: it has none, or is unknown.
+	Peer string
 
 	cmd   *exec.Cmd
 	ended chan error // gets how it ended, once
@@ -111,6 +113,9 @@ func (s *Started) addresses(line string) error {
 	var udp, tcp string
 	if _, err := fmt.Sscanf(line, "listening udp=%s tcp=%s status=%s", &udp, &tcp, &s.Status); err != nil {
 		return fmt.Errorf("its first line is %q, not its addresses: see what it says, or name its URL too", strings.TrimSpace(line))
+	}
+	if _, peer, ok := strings.Cut(line, " peer="); ok {
+		s.Peer = strings.TrimSpace(peer)
 	}
 	s.Target.URL = "http://" + tcp
 	return nil
