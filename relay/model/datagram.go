@@ -114,7 +114,7 @@ func (q *DatagramQueue) push(d Datagram) (used func()) {
 func (t *track) datagram(p *Producer, d Datagram) {
 	d.arrived = time.Now()
 	if t.brings(p, d.Sequence) {
-		t.origin.promote(t, p)
+		t.origin.promote(t, p, d.Sequence)
 	}
 	for _, used := range t.pushDatagram(p, d) {
 		used()

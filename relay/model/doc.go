@@ -19,7 +19,8 @@
 // stays announced, requests for it wait. A running request whose source is gone goes
 // on with another route of the same content, at a group's boundary, where the routes
 // prove that (an equal epoch, or an equal first hop where the protocol allows it);
-// otherwise its subscribers are told and come again. A publisher that returns and
+// otherwise its subscribers are told and come again. With an equal epoch even the
+// groups that were open go on, behind the last byte that is there. A publisher that returns and
 // counts from lower numbers is a new generation: nothing of the older is kept.
 //
 // # Several relays

@@ -35,6 +35,9 @@ func (t *track) produceLocked(route *Announcement) *Producer {
 	p.exact = route.content.epoch != [16]byte{}
 	if t.any {
 		p.resumed, p.from = true, t.highest+1
+		if p.exact && t.producer == nil { // the one before is lost
+			p.from = t.missingLocked(p.from)
+		}
 	}
 	return p
 }
@@ -76,11 +79,10 @@ func (t *track) resume(p *Producer) bool {
 	if awaited != nil && t.producer != awaited {
 		awaited.endLocked()
 	}
+	t.fillLocked(&then)
 	t.mu.Unlock()
 	o.mu.Unlock()
-	for _, g := range open {
-		g.end(ErrSourceGone)
-	}
+	p.desert(open, ErrSourceGone)
 	then.run()
 	return true
 }
@@ -93,6 +95,7 @@ func (t *track) suspendLocked() []*group {
 		return nil
 	}
 	p.endLocked()
+	p.lost = true
 	t.producer = nil
 	return t.openLocked(p)
 }

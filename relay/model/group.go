@@ -95,10 +95,12 @@ type group struct {
 	hadOne   bool          // a reader was attached at some time
 	let      bool          // the cache has let go of it
 
-	from    *Producer // brings it; nil where it was fetched
-	latest  bool      // the track's highest number; guarded by track.mu
-	arrived time.Time // first frame's arrival, zero before; guarded by track.mu
-	opening int64     // first frame's timestamp; guarded by track.mu
+	from    *Producer    // brings it; nil where it was fetched
+	orphan  *GroupWriter // whose source was lost, as it left the group; guarded by track.mu
+	missed  bool         // another source came too early to go on; guarded by track.mu
+	latest  bool         // the track's highest number; guarded by track.mu
+	arrived time.Time    // first frame's arrival, zero before; guarded by track.mu
+	opening int64        // first frame's timestamp; guarded by track.mu
 
 	place cachePosition
 }

@@ -169,14 +169,14 @@ func (t *track) comes(p *Producer, sequence uint64) {
 	}
 	t.mu.Unlock()
 	if awaited {
-		t.origin.promote(t, p)
+		t.origin.promote(t, p, sequence)
 	}
 }
 
 // promote lets the source that a track moves to serve it, now that something comes
-// from there. The one before may end the groups that it has begun, and bring those
-// that are missing below them.
-func (o *Origin) promote(t *track, p *Producer) {
+// from there, a group of this number. The one before may end the groups that it has
+// begun, and bring those that are missing below them and that one.
+func (o *Origin) promote(t *track, p *Producer, sequence uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t.mu.Lock()
@@ -193,7 +193,7 @@ func (o *Origin) promote(t *track, p *Producer) {
 	p.floor = t.datagrams
 	o.adoptLocked(t, p)
 	if before != nil {
-		t.leaveLocked(before)
+		t.leaveLocked(before, sequence)
 	}
 	o.stats.Moves.Add(1)
 }
@@ -205,12 +205,18 @@ func (o *Origin) fitsLocked(p *Producer) bool {
 }
 
 // leaveLocked lets a source that serves the track no more finish.
-func (t *track) leaveLocked(p *Producer) {
-	if p.over || !t.any || p.from > t.highest && len(t.openLocked(p)) == 0 { // it has brought nothing that it could finish
+func (t *track) leaveLocked(p *Producer, sequence uint64) {
+	if p.over {
+		return
+	}
+	if p.until = sequence; t.any {
+		p.until = max(sequence, t.highest+1)
+	}
+	if p.until <= p.from && len(t.openLocked(p)) == 0 { // it has nothing to finish
 		p.endLocked()
 		return
 	}
-	p.until, p.left = t.highest+1, time.Now()
+	p.left = time.Now()
 	t.leaving = append(t.leaving, p)
 	p.finish = time.AfterFunc(leaveTime, p.finished)
 	t.changedLocked() // p.Preferences end there now
@@ -221,9 +227,10 @@ func (p *Producer) finished() {
 	t := p.track
 	t.mu.Lock()
 	open := t.openLocked(p)
+	lowest, deserted := t.desertedLocked()
 	switch {
 	case p.over:
-	case len(open) > 0 && time.Since(p.left) < leaveLimit:
+	case (len(open) > 0 || deserted && lowest < p.until) && time.Since(p.left) < leaveLimit:
 		p.finish.Reset(leaveTime)
 		open = nil
 	default:
@@ -251,17 +258,22 @@ func (t *track) partLocked(p *Producer) bool {
 }
 
 // part is partLocked for a source that has failed with err: the groups that it has
-// begun are cut short. A clean end lets them go on.
+// begun wait for the one that serves, or are cut short.
 func (t *track) part(p *Producer, err error) bool {
+	var then aftermath
 	t.mu.Lock()
 	parted := t.partLocked(p)
-	var open []*group
-	if parted && err != nil {
-		open = t.openLocked(p)
+	open := t.openLocked(p)
+	if parted && errors.Is(err, ErrSourceGone) {
+		p.lost = true
+		if !p.fills { // a source that is gone would be asked for ever
+			t.fillLocked(&then)
+		}
 	}
 	t.mu.Unlock()
-	for _, g := range open {
-		g.end(err)
+	if parted && err != nil {
+		p.desert(open, err)
+		then.run()
 	}
 	return parted
 }

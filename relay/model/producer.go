@@ -39,6 +39,7 @@ type Producer struct {
 	silence  *time.Timer // the source did not answer
 	accepted bool
 	over     bool
+	lost     bool   // its source was, without a word
 	exact    bool   // the content has an epoch: group numbers never start anew
 	resumed  bool   // another source began the track, and no group has come from this one
 	from     uint64 // where that one ended, exclusive; 0: nowhere
@@ -48,6 +49,7 @@ type Producer struct {
 	until  uint64      // it may begin groups below it, no others; 0: it was not left
 	left   time.Time   // when
 	finish *time.Timer // looks whether it has finished
+	fills  bool        // it was asked for what another one had left
 }
 
 // Path is the broadcast's, absolute.

@@ -38,8 +38,9 @@ type track struct {
 	route   *Announcement // that it is asked of, or that is to return; guarded by origin.mu
 	carried *Announcement // the route that it counts for; written with origin.mu and mu
 
-	maxAge atomic.Int64 // retention of groups that are not the latest, time.Duration
-	spoken wake         // a group has its first frame or its end, or the track has
+	maxAge   atomic.Int64 // retention of groups that are not the latest, time.Duration
+	orphaned wake         // a group has lost its writer
+	spoken   wake         // a group has its first frame or its end, or the track has
 
 	mu       sync.Mutex  // order: after origin.mu and shelf.mu, before group.mu
 	producer *Producer   // who may write; nil while the source has still to return
@@ -103,13 +104,13 @@ func (t *track) retention() time.Duration {
 // accept records the publisher's answer.
 func (t *track) accept(p *Producer, info Info) {
 	t.mu.Lock()
-	if t.producer != p && t.next != p || p.accepted || t.stopped {
+	if p.over || p.accepted || t.stopped {
 		t.mu.Unlock()
 		return
 	}
 	p.accepted = true
 	p.silence.Stop()
-	if t.next == p {
+	if t.producer != p {
 		if t.info != info { // another generation; what runs is not disturbed
 			t.partLocked(p)
 		}
@@ -358,6 +359,15 @@ func (t *track) group(p *Producer, sequence uint64, window Window) (*GroupWriter
 		t.renew()
 		return nil, ErrClosed
 	}
+	if t.inheritsLocked(p, sequence) && t.groups[sequence].orphan == nil {
+		t.mu.Unlock()
+		t.awaitOrphan(p, sequence)
+		t.mu.Lock()
+	}
+	if w := t.inheritLocked(p, sequence, window); w != nil {
+		t.mu.Unlock()
+		return w, nil
+	}
 	if err := t.admitLocked(p, sequence); err != nil {
 		t.mu.Unlock()
 		return nil, err
@@ -394,9 +404,15 @@ func (t *track) group(p *Producer, sequence uint64, window Window) (*GroupWriter
 	return &GroupWriter{group: g, window: window}, nil
 }
 
+// servesLocked reports whether a source may begin a group of this number: the one
+// that serves, or one that was left, below what the other was asked for.
+func (t *track) servesLocked(p *Producer, sequence uint64) bool {
+	return (t.producer == p || !p.over && sequence < p.until) && t.err == nil && !t.complete && !t.stopped
+}
+
 func (t *track) admitLocked(p *Producer, sequence uint64) error {
 	switch {
-	case t.producer != p && (p.over || sequence >= p.until), t.err != nil || t.complete || t.stopped:
+	case !t.servesLocked(p, sequence):
 		return ErrClosed
 	case t.hasEnd && sequence >= t.end:
 		return ErrClosed

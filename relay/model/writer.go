@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -70,6 +71,8 @@ type GroupWriter struct {
 	held     int64  // charge of all frames admitted
 	progress int64  // charge up to the mark, as far as it was last looked up
 	walked   *block // at or before the mark
+
+	over *overlap // what comes again; nil unless another source had begun the group
 }
 
 // BeginFrame admits the next frame and stores its head, which stands in front of
@@ -89,6 +92,12 @@ type GroupWriter struct {
 // end (see [GroupWriter.Err]), the context's cause.
 func (w *GroupWriter) BeginFrame(ctx context.Context, head []byte, timestamp, size int64) error {
 	g := w.group
+	if w.over != nil {
+		if again, err := w.over.begin(w, size); again {
+			return err
+		}
+		w.over = nil
+	}
 	if w.left > 0 {
 		return errFrameOpen
 	}
@@ -130,6 +139,11 @@ func (w *GroupWriter) large() bool {
 // one byte, at most what is left of the frame. For a frame larger than the
 // window it waits as BeginFrame does. Nothing is visible to readers before Commit.
 func (w *GroupWriter) Buffer(ctx context.Context) ([]byte, error) {
+	if w.over != nil {
+		if b := w.over.buffer(); b != nil {
+			return b, nil
+		}
+	}
 	if w.left == 0 {
 		return nil, errFrameOpen
 	}
@@ -164,6 +178,10 @@ func (w *GroupWriter) roomNext() int64 {
 // not be changed again.
 func (w *GroupWriter) Commit(n int) {
 	if n == 0 {
+		return
+	}
+	if w.over != nil && w.over.left > 0 {
+		w.over.left -= int64(n)
 		return
 	}
 	if w.large() {
@@ -206,7 +224,7 @@ func (w *GroupWriter) WriteFrame(ctx context.Context, head []byte, timestamp int
 
 // Finish ends the group cleanly. It fails, and aborts the group, when a frame is open.
 func (w *GroupWriter) Finish() error {
-	if w.left > 0 {
+	if w.left > 0 || w.over != nil && w.over.missing() {
 		w.Abort(&AbortError{})
 		return errFrameOpen
 	}
@@ -216,7 +234,16 @@ func (w *GroupWriter) Finish() error {
 
 // Abort ends the group early: readers get what was committed, then err. A
 // waiting BeginFrame or Buffer returns. After the end it does nothing.
-func (w *GroupWriter) Abort(err error) { w.group.end(err) }
+//
+// With [ErrSourceGone] the writer is lost with its session, and nothing waits in it. A
+// group of known epoch then waits for another source of its track to go on with it, at
+// most [Config.Linger].
+func (w *GroupWriter) Abort(err error) {
+	if errors.Is(err, ErrSourceGone) && w.group.track.orphan(w) {
+		return
+	}
+	w.group.end(err)
+}
 
 // Done is closed when the group wants no more bytes: finished, aborted, expired,
 // evicted, or its track is gone. The stream it is read from is then to be stopped.
