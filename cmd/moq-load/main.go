@@ -113,6 +113,7 @@ func (c *common) registerTarget(flags *pflag.FlagSet) {
 	flags.StringVar(&c.target.Version, "version", "", "protocols to offer, such as moq-lite-05 (default: all released, newest first)")
 	flags.StringVar(&c.target.Draft, "qmux-draft", "", "drafts to offer over WebSocket, such as qmux-02 (default: all, newest first)")
 	flags.StringArrayVar(&c.target.CertificateHashes, "certificate-sha256", nil, "hash that the relay's certificate must have, instead of a trusted issuer")
+	flags.DurationVar(&c.target.IdleTimeout, "idle-timeout", 0, "after how long without a word from the relay the session is lost; 0: 30s")
 	flags.BoolVar(&c.target.Insecure, "insecure", false, "accept any certificate")
 	flags.BoolVar(&c.quiet, "quiet", false, "do not show progress each second")
 	flags.BoolVar(&c.verbose, "verbose", false, "tell what the session does")

@@ -41,6 +41,7 @@ func TestABadFlagIsRefusedWithItsNameAndRange(t *testing.T) {
 		{"fanout ws://h --hops 2", "moq-load: --hops is for relays that --start starts, and that name their addresses themselves: leave the URL out\n"},
 		{"sub ws://h --duration 48h", "moq-load: --duration 172800: 0 to 86400 are possible\n"},
 		{"sub ws://h --version 6", `moq-load: --version "6": moq-lite-03 to moq-lite-06, moq-lite-06-wip and moq-lite-07-wip are spoken` + "\n"},
+		{"sub ws://h --idle-timeout 10ms", "moq-load: --idle-timeout 10ms: at least a second is wanted\n"},
 		{"sub h:4443", `moq-load: relay URL "h:4443": the scheme is "h"; moqt, moql, https, http, wss and ws are spoken` + "\n"},
 		{"clock ws://h --rate 0", "moq-load: --rate 0: 1 to 1000 are possible\n"},
 		{"clock ws://h --transport tcp", `moq-load: --transport "tcp": quic, webtransport and websocket are spoken` + "\n"},

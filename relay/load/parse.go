@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/moqrelay/operator/relay/transport"
 	"github.com/moqrelay/operator/relay/transport/qmux"
@@ -24,6 +25,8 @@ type TargetText struct {
 	CertificateHashes []string
 	// Insecure is as Target.Insecure.
 	Insecure bool
+	// IdleTimeout is as Target.IdleTimeout.
+	IdleTimeout time.Duration
 	// Epochs offers the version that has them before all others, where Version
 	// names none.
 	Epochs bool
@@ -31,7 +34,10 @@ type TargetText struct {
 
 // Parse returns the target. An error names the flag that is wrong and what it may be.
 func (t TargetText) Parse() (Target, error) {
-	target := Target{URL: t.URL, Insecure: t.Insecure}
+	target := Target{URL: t.URL, Insecure: t.Insecure, IdleTimeout: t.IdleTimeout}
+	if t.IdleTimeout != 0 && t.IdleTimeout < time.Second {
+		return Target{}, fmt.Errorf("--idle-timeout %v: at least a second is wanted", t.IdleTimeout)
+	}
 	switch kind := transport.Kind(t.Transport); kind {
 	case "", transport.QUIC, transport.WebTransport, transport.WebSocket:
 		target.Transport = kind

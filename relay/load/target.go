@@ -43,6 +43,9 @@ type Target struct {
 	Insecure bool
 	// Timeout bounds connecting; 0: 20 s.
 	Timeout time.Duration
+	// IdleTimeout is after how long without a word from the relay the session is
+	// lost, at least a second; 0: 30 s. The relay's own is the longest.
+	IdleTimeout time.Duration
 }
 
 // ParseCertificateHash reads a SHA-256 hash: 64 hex digits, colons between them allowed.
@@ -188,7 +191,7 @@ func (l *link) dial(ctx context.Context) (transport.Conn, lite.Version, error) {
 }
 
 func (l *link) dialTransport(ctx context.Context) (transport.Conn, error) {
-	cfg := quic.DialConfig{Protocols: l.tokens(), TLS: l.tls(), CertificateHashes: l.CertificateHashes}
+	cfg := quic.DialConfig{Settings: quic.Settings{IdleTimeout: l.IdleTimeout, KeepAlive: l.IdleTimeout / 3}, Protocols: l.tokens(), TLS: l.tls(), CertificateHashes: l.CertificateHashes}
 	switch l.kind {
 	case transport.QUIC:
 		return quic.Dial(ctx, l.url.Host, cfg)
@@ -202,7 +205,7 @@ func (l *link) dialTransport(ctx context.Context) (transport.Conn, error) {
 		if l.url.Scheme == "ws" || l.url.Scheme == "http" {
 			u.Scheme = "ws"
 		}
-		return qmux.Dial(ctx, u.String(), &qmux.Config{Protocols: l.tokens(), Drafts: l.Drafts, TLS: l.pinned()})
+		return qmux.Dial(ctx, u.String(), &qmux.Config{Protocols: l.tokens(), Drafts: l.Drafts, TLS: l.pinned(), IdleTimeout: l.IdleTimeout})
 	default:
 		return nil, fmt.Errorf("transport %q: quic, webtransport and websocket are spoken", l.kind)
 	}
