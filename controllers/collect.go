@@ -58,17 +58,25 @@ func (r *Reconciler) collect(relay *v1alpha1.MoQRelay, pods []pod) {
 	if r.collection == nil {
 		return
 	}
-	ready := asked(pods)
-	targets := make([]health.Pod, len(ready))
-	for i, p := range ready {
-		targets[i] = health.Pod{UID: string(p.UID), Address: p.addresses(statusPort)[0], Others: len(ready) - 1}
-	}
 	owner := health.Owner(nameOf(relay))
-	r.collection.collector.Track(owner, targets)
 	readings := r.collection.collector.Read(owner)
+	r.collection.collector.Track(owner, targets(relay, asked(pods), readings))
 	for i := range pods {
 		pods[i].reading = readings[string(pods[i].UID)]
 	}
+}
+
+// targets are the pods to ask. A pod has others to know when it says that it works
+// by the configuration of a mesh: one from before a change of cluster.mode does not.
+func targets(relay *v1alpha1.MoQRelay, ready []pod, readings map[string]health.Reading) []health.Pod {
+	list := make([]health.Pod, len(ready))
+	for i, p := range ready {
+		list[i] = health.Pod{UID: string(p.UID), Address: p.addresses(statusPort)[0]}
+		if hash := readings[string(p.UID)].ConfigHash; render.Meshed(relay) && hash != "" && hash == relay.Status.ConfigHash {
+			list[i].Others = len(ready) - 1
+		}
+	}
+	return list
 }
 
 // uncollect ends the asking of a relay that is gone.

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/moqrelay/operator/api/v1alpha1"
@@ -21,12 +23,15 @@ func dataPlane(o observation) verdict {
 	case slices.ContainsFunc(pods, pod.unasked):
 		return lastKnown(o, v1alpha1.ConditionDataPlaneHealthy)
 	}
+	var until time.Time
 	for _, find := range []func(o observation, p pod) verdict{kernelDrops, peersMissing, statusUnreachable} {
-		if v := firstFinding(o, pods, find); v.status != "" {
-			return v
+		v := firstFinding(o, pods, find)
+		until = earlier(until, v.until)
+		if v.status != "" {
+			return v.at(until)
 		}
 	}
-	return isTrue(v1alpha1.ReasonHealthy, "no pod reports lost packets or a missing peer")
+	return isTrue(v1alpha1.ReasonHealthy, "no pod reports lost packets or a missing peer").at(until)
 }
 
 // answers are the pods whose status ports are asked. The verdict has a status when
@@ -62,12 +67,16 @@ func lastKnown(o observation, kind string) verdict {
 	return verdict{status: c.Status, reason: c.Reason, message: c.Message}
 }
 
-// firstFinding is what is found at the first pod, with the number of others.
+// firstFinding is what is found at the first pod, with the number of others; without
+// any, the earliest instant at which there may be something.
 func firstFinding(o observation, pods []pod, find func(o observation, p pod) verdict) verdict {
 	var first verdict
+	var until time.Time
 	others := 0
 	for _, p := range pods {
-		switch v := find(o, p); {
+		v := find(o, p)
+		until = earlier(until, v.until)
+		switch {
 		case v.status == "":
 		case first.status == "":
 			first = v
@@ -78,7 +87,7 @@ func firstFinding(o observation, pods []pod, find func(o observation, p pod) ver
 	if others > 0 {
 		first.message += fmt.Sprintf(" (and %d more pods)", others)
 	}
-	return first
+	return first.at(until)
 }
 
 func kernelDrops(_ observation, p pod) verdict {
@@ -95,10 +104,54 @@ func peersMissing(o observation, p pod) verdict {
 	if !r.PeersMissing {
 		return verdict{}
 	}
+	excused, until := excusedPeers(o, r)
+	if r.Expected-r.Connected <= excused {
+		return verdict{until: until}
+	}
 	return isFalse(v1alpha1.ReasonPeersMissing,
 		"%s has a session with %d of %d peers%s; let UDP port %d pass between the pods, and see whether those pods run and are in DNS",
-		p.where(), r.Connected, r.Expected, namePeers(o, r), peerPort)
+		p.where(), r.Connected, r.Expected, namePeers(o, r), peerPort).at(until)
 }
+
+// excusedPeers counts the missing addresses whose pods are not there yet, or not any
+// more: a pod has an address long before its relay has started, and other
+// conditions tell of one that never does. The instant is when the first of those
+// that have just become ready has no excuse any more.
+func excusedPeers(o observation, r health.Reading) (count int, until time.Time) {
+	for _, address := range r.Missing {
+		p := o.podAt(address)
+		switch {
+		case p == nil:
+		case p.draining() || !p.ready():
+			count++
+		default:
+			grace := p.condition(corev1.PodReady).LastTransitionTime.Add(peerGrace)
+			if o.now.Before(grace) {
+				count++
+				until = earlier(until, grace)
+			}
+		}
+	}
+	return count, until
+}
+
+// podAt is the pod with that address and the peer port, nil if there is none of ours.
+func (o observation) podAt(address string) *pod {
+	for i := range o.pods {
+		if slices.Contains(o.pods[i].addresses(peerPort), address) {
+			return &o.pods[i]
+		}
+	}
+	return nil
+}
+
+const (
+	// peerGrace is how long after it has become ready a pod is not missed: what the
+	// others say of it may be one ask old.
+	peerGrace = 2 * time.Minute
+	// namedPeers is how many missing peers a message names.
+	namedPeers = 4
+)
 
 // namePeers says who is missing, pods by their names.
 func namePeers(o observation, r health.Reading) string {
@@ -108,14 +161,17 @@ func namePeers(o observation, r health.Reading) string {
 	names := make([]string, len(r.Missing))
 	for i, address := range r.Missing {
 		names[i] = address
-		for _, p := range o.pods {
-			if slices.Contains(p.addresses(peerPort), address) {
-				names[i] = p.where()
-			}
+		if p := o.podAt(address); p != nil {
+			names[i] = p.where()
 		}
 	}
 	slices.Sort(names)
-	return ", none with " + strings.Join(slices.Compact(names), ", ")
+	names = slices.Compact(names)
+	more := ""
+	if len(names) > namedPeers {
+		more = fmt.Sprintf(" and %d more", len(names)-namedPeers)
+	}
+	return ", none with " + strings.Join(names[:min(len(names), namedPeers)], ", ") + more
 }
 
 func statusUnreachable(_ observation, p pod) verdict {

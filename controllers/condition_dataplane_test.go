@@ -3,6 +3,7 @@ package controllers
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -61,6 +62,28 @@ func TestDataPlaneHealthy(t *testing.T) {
 				o.pods[i].reading = missing
 			}
 		}, status: falseStatus, reason: v1alpha1.ReasonPeersMissing, message: []string{"pod demo-a", "(and 2 more pods)"}},
+		{name: "the missing peer has not started", change: func(o *observation) {
+			says(1, named)(o)
+			o.pods[0].Pod = new(newStartingPod("demo-a", "n1"))
+		}, status: trueStatus, reason: v1alpha1.ReasonHealthy},
+		{name: "the missing peer leaves", change: func(o *observation) {
+			says(1, named)(o)
+			o.pods[0].DeletionTimestamp = new(ago(time.Hour))
+		}, status: trueStatus, reason: v1alpha1.ReasonHealthy},
+		{name: "the missing peer became ready 30 s ago", change: func(o *observation) {
+			says(1, named)(o)
+			o.pods[0].Status.Conditions[1].LastTransitionTime = ago(30 * time.Second)
+		}, status: trueStatus, reason: v1alpha1.ReasonHealthy, until: noon.Add(90 * time.Second)},
+		{name: "two minutes after that it is missed", change: func(o *observation) {
+			says(1, named)(o)
+			o.pods[0].Status.Conditions[1].LastTransitionTime = ago(2 * time.Minute)
+		}, status: falseStatus, reason: v1alpha1.ReasonPeersMissing, message: []string{"none with pod demo-a"}},
+		{name: "one has not started, and another one is missing", change: func(o *observation) {
+			two := named
+			two.Connected = 0
+			says(1, two)(o)
+			o.pods[0].Pod = new(newStartingPod("demo-a", "n1"))
+		}, status: falseStatus, reason: v1alpha1.ReasonPeersMissing, message: []string{"0 of 2 peers"}},
 		{name: "the kernel drops", change: says(0, health.Reading{Answered: true, KernelDrops: true}), status: falseStatus, reason: v1alpha1.ReasonKernelDrops, message: []string{"pod demo-a on node n1", "socketBuffers.receive"}},
 	})
 }

@@ -199,8 +199,8 @@ const (
 	// ReasonHealthy (True): every pod answered and reports neither loss nor a missing peer.
 	ReasonHealthy = "Healthy"
 	// ReasonPeersMissing (DataPlaneHealthy: False; Degraded: True): for 60 s a pod has had
-	// no session with another pod of the mesh, so that its viewers may miss what is
-	// published there. The message names both. The cluster admin lets UDP port 4444 pass
+	// no session with another pod of the mesh that is ready for two minutes, so that its
+	// viewers may miss what is published there. The message names both. The cluster admin lets UDP port 4444 pass
 	// between the pods and looks at cluster DNS; the user at pods that do not start.
 	ReasonPeersMissing = "PeersMissing"
 	// ReasonKernelDrops (DataPlaneHealthy: False; Degraded: True): the kernel threw more

@@ -27,7 +27,7 @@ const (
 
 	// Bounds of what a document may make us remember: it is what a container wrote.
 	maxPeers   = 1 << 20
-	maxMissing = 4
+	maxMissing = 128 // 63 other pods with two addresses each
 	maxText    = 128
 	maxFault   = 512
 )
@@ -40,12 +40,12 @@ type Reading struct {
 	Answered bool
 	// Unreachable is true when three asks in a row failed.
 	Unreachable bool
-	// Mesh is true when the pod knows of other relays at all. The two counts are as in
+	// Mesh is true when the pod is one of a mesh. The two counts are as in
 	// [status.Cluster].
 	Mesh                bool
 	Expected, Connected int
 	// PeersMissing is true when some peer was without a session for 60 s. Missing are
-	// the addresses of the first four by name; empty when the pod cannot name them.
+	// their addresses, sorted, at most 128; empty when the pod cannot name them.
 	PeersMissing bool
 	Missing      []string
 	// KernelDrops is true while the kernel throws datagrams away.
@@ -115,8 +115,8 @@ func clip(text string, n int) string {
 // peers judges the sessions with the other pods. DNS may tell a relay of fewer pods
 // than there are, which it cannot know; so the operator's own count holds too.
 func (h *history) peers(c *status.Cluster, others int, now time.Time) {
-	h.Mesh = c != nil
-	if c == nil {
+	h.Mesh = c != nil && (len(c.Peers) > 0 || c.Expected > 0 || others > 0) // else there are upstreams at most
+	if !h.Mesh {
 		h.Expected, h.Connected, h.PeersMissing, h.Missing, h.missingSince = 0, 0, false, nil, time.Time{}
 		return
 	}
@@ -137,7 +137,7 @@ func (h *history) peers(c *status.Cluster, others int, now time.Time) {
 
 func bounded(n int) int { return min(max(n, 0), maxPeers) }
 
-// missing are the first addresses without a session, by name.
+// missing are the addresses without a session, sorted.
 func missing(peers []status.Peer) []string {
 	var list []string
 	for _, p := range peers {

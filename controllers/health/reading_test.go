@@ -53,7 +53,7 @@ func TestAMissingPeerIsToldAfterSixtySecondsAndNotBefore(t *testing.T) {
 	}
 }
 
-func TestMissingPeersAreTheFirstFourByName(t *testing.T) {
+func TestMissingPeersAreSorted(t *testing.T) {
 	var h history
 	d := meshDocument(6, 0, "10.0.0.5:4444", "10.0.0.1:4444", "10.0.0.4:4444", "10.0.0.2:4444", "10.0.0.3:4444")
 	d.Cluster.Peers = append(d.Cluster.Peers, status.Peer{Address: "10.0.0.0:4444", State: "Connected"})
@@ -62,7 +62,7 @@ func TestMissingPeersAreTheFirstFourByName(t *testing.T) {
 		t.Errorf("before the minute is over %q are named", h.Missing)
 	}
 	h.take(d, 6, at(60))
-	if want := []string{"10.0.0.1:4444", "10.0.0.2:4444", "10.0.0.3:4444", "10.0.0.4:4444"}; !slices.Equal(h.Missing, want) {
+	if want := []string{"10.0.0.1:4444", "10.0.0.2:4444", "10.0.0.3:4444", "10.0.0.4:4444", "10.0.0.5:4444"}; !slices.Equal(h.Missing, want) {
 		t.Errorf("missing are %q, want %q", h.Missing, want)
 	}
 }
@@ -70,9 +70,13 @@ func TestMissingPeersAreTheFirstFourByName(t *testing.T) {
 func TestARelayOutsideAMeshMissesNobody(t *testing.T) {
 	var h history
 	h.take(meshDocument(2, 0), 2, at(0))
-	h.take(status.Document{Schema: 1, Started: noon}, 2, at(60))
+	h.take(status.Document{Schema: 1, Started: noon}, 2, at(60)) // whatever the operator sees
 	if h.Mesh || h.PeersMissing || h.Expected != 0 {
 		t.Errorf("the reading is %+v, want no mesh", h.Reading)
+	}
+	h.take(status.Document{Schema: 1, Started: noon, Cluster: &status.Cluster{Upstreams: []status.Upstream{{State: "Connecting"}}}}, 0, at(120))
+	if h.Mesh || h.PeersMissing {
+		t.Errorf("a relay with upstreams alone reads as %+v, want no mesh", h.Reading)
 	}
 }
 

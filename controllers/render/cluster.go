@@ -14,10 +14,10 @@ import (
 	"github.com/moqrelay/operator/relay/config"
 )
 
-// meshed says whether the pods of relay are joined. Relays know each other by the
+// Meshed says whether the pods of relay are joined. Relays know each other by the
 // TLS key that all of them mount, so that self-signed ones, each with a key of its
 // own, cannot be.
-func meshed(relay *v1alpha1.MoQRelay) bool {
+func Meshed(relay *v1alpha1.MoQRelay) bool {
 	return relay.Spec.Cluster.Mode != v1alpha1.ClusterStandalone && relay.Spec.TLS.Mode != v1alpha1.TLSSelfSigned
 }
 
@@ -28,7 +28,7 @@ func peersName(relay *v1alpha1.MoQRelay) string { return relay.Name + "-peers" }
 // is in DNS as soon as it has an address, and until it is gone: relays that start
 // or drain have sessions to pass on too.
 func peersService(relay *v1alpha1.MoQRelay) *corev1.Service {
-	if !meshed(relay) {
+	if !Meshed(relay) {
 		return nil
 	}
 	return &corev1.Service{
@@ -51,7 +51,7 @@ func peersService(relay *v1alpha1.MoQRelay) *corev1.Service {
 // comes from its environment, because all pods share this file.
 func clusterConfig(relay *v1alpha1.MoQRelay) config.Cluster {
 	var c config.Cluster
-	if meshed(relay) {
+	if Meshed(relay) {
 		c.Listen = fmt.Sprintf(":%d", PeerPort)
 		c.Peers = []string{fmt.Sprintf("dns+https://%s.%s.svc:%d", peersName(relay), relay.Namespace, PeerPort)}
 	}

@@ -204,7 +204,7 @@ func containerPorts(relay *v1alpha1.MoQRelay) []corev1.ContainerPort {
 	if servesUDP(relay) {
 		ports = append(ports, corev1.ContainerPort{Name: portUDP, ContainerPort: ClientPort, Protocol: corev1.ProtocolUDP})
 	}
-	if meshed(relay) {
+	if Meshed(relay) {
 		ports = append(ports, corev1.ContainerPort{Name: portPeers, ContainerPort: PeerPort, Protocol: corev1.ProtocolUDP})
 	}
 	return append(ports,
