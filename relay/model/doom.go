@@ -6,10 +6,11 @@ import (
 )
 
 // doomTime is how long a route is taken for dead that nobody has withdrawn yet. Its
-// own source's word is on the way: it heard of the end when we did. Where that word
-// does not come the route was alive: it had been announced anew before we heard of
-// the end, or we had been told more than was so.
-const doomTime = 5 * time.Second
+// own source's word is on the way: it heard of the end when we did. That word may
+// stand behind that of ten thousand others on a busy machine, and a dead route that is
+// believed in again wanders through the mesh. Where it does not come at all, we had
+// been told more than was so.
+const doomTime = 2 * time.Minute
 
 // condemnLocked is called when a relay withdraws a route. It would show us any other
 // way to what it had, unless that led through us; so every route of the same epoch
@@ -41,6 +42,18 @@ func (o *Origin) condemnLocked(a *Announcement) {
 // follows reports whether a chain begins with another one and is longer.
 func follows(chain, first []uint64) bool {
 	return len(chain) > len(first) && slices.Equal(chain[:len(first)], first)
+}
+
+// absolveLocked is called when a route is announced or has changed: what came through
+// it need not be dead any more, for its end is void. It was announced anew by others
+// before we heard of the end.
+func (o *Origin) absolveLocked(a *Announcement, then *aftermath) {
+	for _, b := range a.at.routes {
+		if b.doomed != nil && b.route.Epoch == a.route.Epoch && follows(b.route.Hops, a.route.Hops) {
+			b.pardonLocked()
+			o.unparkLocked(b, then)
+		}
+	}
 }
 
 // pardonLocked takes the route for alive again. The caller says that it has changed.

@@ -86,11 +86,21 @@ func TestARouteTakenForDeadIsBackWhenItsSourceSpeaksOrWithTime(t *testing.T) {
 		wantChanges(t, w, "+room[7 4 2]")
 		b.Withdraw()
 		wantChanges(t, w, "-room[]")
-		advance(3999 * time.Millisecond) // each empty look takes a second
+		advance(doomTime - time.Second - time.Millisecond) // each empty look takes a second
 		wantChanges(t, w)
 		advance(time.Millisecond)
 		wantChanges(t, w, "+room[7 1 2 3]") // its source has not ended it: it was alive
 		c.Withdraw()
+		wantChanges(t, w, "-room[]")
+
+		a, b = chained(o, 7, 1), chained(o, 7, 1, 2)
+		wantChanges(t, w, "+room[7 1]")
+		a.Withdraw()
+		wantChanges(t, w, "-room[]")
+		a = chained(o, 7, 1) // the end is void: the other one may have been announced since
+		a.Lose()
+		wantChanges(t, w, "+room[7 1 2]")
+		b.Withdraw()
 		wantChanges(t, w, "-room[]")
 
 		a = chained(o, 7, 1)

@@ -130,6 +130,7 @@ func (o *Origin) Announce(route Route) *Announcement {
 	o.contents[a.content]++
 	o.stats.Routes.Add(1)
 	o.unparkLocked(a, &then)
+	o.absolveLocked(a, &then)
 	for _, b := range slices.Clone(a.at.routes) {
 		if b.lost() {
 			o.removeLocked(b, &then)
@@ -157,6 +158,7 @@ func (a *Announcement) Update(hops []uint64, warm, cold uint64) {
 		o.contents[a.content]++
 		o.releaseLocked(before, &then)
 		o.unparkLocked(a, &then)
+		o.absolveLocked(a, &then)
 		o.recheckLocked(a, &then)
 		o.reconsiderLocked(a.at, nil, &then)
 		o.changedLocked(a.at)
