@@ -137,7 +137,8 @@ func (o *Origin) suitsLocked(a *Announcement, t *track) bool {
 // elsewhereLocked reports whether another content of the path can be had.
 func (o *Origin) elsewhereLocked(t *track) bool {
 	route := o.coveringLocked(t.path, Peer{})
-	return route != nil && !route.lost() && !slices.Contains(t.tried, route.route.Source)
+	return route != nil && !route.lost() &&
+		(route.content != t.key.content || !slices.Contains(t.tried, route.route.Source))
 }
 
 // switchLocked makes the request to another route, unless that one serves the
@@ -180,6 +181,9 @@ func (o *Origin) unparkLocked(a *Announcement, then *aftermath) {
 			continue
 		}
 		t.mu.Lock()
+		if a.content != t.key.content { // what its source did not have any more was another one
+			t.tried = slices.DeleteFunc(t.tried, func(s Source) bool { return s == a.route.Source })
+		}
 		switch {
 		case t.stopped:
 		case o.suitsLocked(a, t):

@@ -49,12 +49,13 @@ type Form struct {
 // any case.
 //
 // When r is cut the stream is reset, even while a write is blocked. When ctx is
-// done the stream is reset with [CodeCancelled].
+// done the stream is reset: with [CodeCancelled] where its cause is
+// [model.ErrCancelled], else with [CodeSessionClosed].
 //
 // The error is nil after a clean end and otherwise says why the group was cut short.
 func (s *Sender) Send(ctx context.Context, stream transport.SendStream, r *model.Reader, form Form) error {
 	s.out.Groups.Add(1)
-	g := &groupSender{Sender: s, reader: r, form: form, stream: stream, header: len(form.Header)}
+	g := &groupSender{Sender: s, ctx: ctx, reader: r, form: form, stream: stream, header: len(form.Header)}
 	// Nothing else wakes a blocked Write.
 	keepContext := context.AfterFunc(ctx, g.reset)
 	keepReader := r.AfterCut(g.reset)
@@ -73,6 +74,7 @@ func (s *Sender) Send(ctx context.Context, stream transport.SendStream, r *model
 // groupSender is one group on its way to one stream.
 type groupSender struct {
 	*Sender
+	ctx    context.Context // what Send was given
 	reader *model.Reader
 	form   Form
 	stream transport.SendStream
@@ -107,6 +109,8 @@ func (g *groupSender) reset() {
 	code := CodeCancelled
 	if err := g.reader.Err(); err != nil {
 		code = StreamCode(err)
+	} else if cause := context.Cause(g.ctx); cause != nil && !errors.Is(cause, model.ErrCancelled) {
+		code = CodeSessionClosed
 	}
 	g.stream.Reset(code)
 }

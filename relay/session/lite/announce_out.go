@@ -163,7 +163,7 @@ const endWait = 2 * time.Second
 
 var (
 	// errPeerLeft ends a stream whose peer wants no more.
-	errPeerLeft = errors.New("the peer has left the stream")
+	errPeerLeft = fmt.Errorf("the peer has left the stream: %w", model.ErrCancelled)
 	// errStopped ends a stream whose peer reads no more.
 	errStopped = fmt.Errorf("the peer has stopped the stream: %w", model.ErrCancelled)
 )

@@ -47,19 +47,26 @@ func (s *Session) meet() error {
 	return s.peer.unmet
 }
 
-// lostBehind reports whether a relay resets a stream with code because what is behind
-// it is gone, not for what was asked: another route may still lead there.
-func lostBehind(code lite.StreamCode) bool {
+// lostBehind reports whether the peer resets a stream with code because it ends, or,
+// of a relay, because what is behind it is gone: not for what was asked. Another route
+// may still lead there.
+func (s *Session) lostBehind(code lite.StreamCode) bool {
+	if s.cfg.Link == nil {
+		return s.version >= lite.Lite06 && code == lite.StreamSessionClosed
+	}
 	return code == lite.StreamSessionClosed || code == lite.StreamGoingAway || code == lite.StreamUnroutable
 }
 
-// linkStream is a group's stream from another relay: a reset that says that the
-// group's source is gone reads like the end of the link, for so it is to viewers.
-type linkStream struct{ transport.ReceiveStream }
+// groupStream is the stream of a group: a reset that says that the group's source is
+// gone reads like the end of the session, for so it is to viewers.
+type groupStream struct {
+	transport.ReceiveStream
+	s *Session
+}
 
-func (l linkStream) Read(p []byte) (int, error) {
-	n, err := l.ReceiveStream.Read(p)
-	if reset, ok := errors.AsType[*transport.StreamError](err); ok && reset.Remote && lostBehind(lite.StreamCode(reset.Code)) {
+func (g groupStream) Read(p []byte) (int, error) {
+	n, err := g.ReceiveStream.Read(p)
+	if reset, ok := errors.AsType[*transport.StreamError](err); ok && reset.Remote && g.s.lostBehind(lite.StreamCode(reset.Code)) {
 		err = fmt.Errorf("%w: %w", model.ErrSourceGone, err)
 	}
 	return n, err

@@ -131,9 +131,7 @@ func (s *Session) serveType(typ lite.BidiType, st transport.Stream, in *wire.Str
 
 // serveReceiveStream serves one unidirectional stream to its end.
 func (s *Session) serveReceiveStream(st transport.ReceiveStream, t *turn) {
-	if s.cfg.Link != nil {
-		st = linkStream{st}
-	}
+	st = groupStream{st, s}
 	in := session.OpenBuffer(st)
 	defer session.CloseBuffer(in)
 	typ, err := wire.ReadVarint(in)
@@ -164,7 +162,9 @@ func (s *Session) conclude(kind string, typ fmt.Stringer, err error) uint64 {
 	}
 	code := session.StreamCode(err)
 	switch {
-	case s.ctx.Err() != nil, peerLeft(err):
+	case s.ctx.Err() != nil: // the reset may arrive before the connection's end does
+		return uint64(lite.StreamSessionClosed)
+	case peerLeft(err):
 		return uint64(lite.StreamCancelled)
 	case errors.Is(err, errUnknownStream):
 		s.counters.Unknown.Add(1)

@@ -64,6 +64,19 @@ func TestAWriteAllocatesFarLessThanItsBytes(t *testing.T) {
 	}
 }
 
+// leastAllocs is how many allocations a call of f makes: the least of several measures,
+// since the collector or another goroutine may allocate in between.
+func leastAllocs(f func()) float64 {
+	least := testing.AllocsPerRun(100, f)
+	for range 10 {
+		if least == 0 {
+			break
+		}
+		least = min(least, testing.AllocsPerRun(100, f))
+	}
+	return least
+}
+
 // recorder is a library's stream that remembers where the last slice was.
 type recorder struct {
 	quicSend
@@ -81,11 +94,11 @@ func TestAWriteHandsTheLibraryTheVerySliceAndAllocatesNothing(t *testing.T) {
 	if n, err := s.Write(chunk[100:]); n != len(chunk)-100 || err != nil || r.first != &chunk[100] {
 		t.Errorf("Write: %d, %v, at %p; want %d at %p", n, err, r.first, len(chunk)-100, &chunk[100])
 	}
-	if allocs := testing.AllocsPerRun(100, func() { _, _ = s.Write(chunk) }); allocs != 0 {
+	if allocs := leastAllocs(func() { _, _ = s.Write(chunk) }); allocs != 0 {
 		t.Errorf("%v allocations per Write, want 0", allocs)
 	}
 	urgency := uint8(0)
-	if allocs := testing.AllocsPerRun(100, func() {
+	if allocs := leastAllocs(func() {
 		urgency++
 		s.SetPriority(transport.Priority{Urgency: urgency % 8})
 	}); allocs != 0 {
