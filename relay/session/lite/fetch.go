@@ -69,6 +69,8 @@ func (s *Session) answerFetch(ctx context.Context, st transport.Stream, msg *lit
 	if s.draining.Load() && !s.stays() {
 		return false, session.ErrGoingAway
 	}
+	s.work.begin()
+	defer s.work.end()
 	path, err := s.readable(msg.Broadcast, msg.Epoch)
 	if err != nil {
 		return false, err
@@ -121,6 +123,8 @@ func (s *Session) Fetch(r *model.GroupRequest) {
 
 // fetch asks the peer for one group and takes its answer.
 func (s *Session) fetch(r *model.GroupRequest) {
+	s.work.begin()
+	defer s.work.end()
 	select {
 	case s.asking <- struct{}{}:
 		defer func() { <-s.asking }()

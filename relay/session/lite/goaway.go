@@ -26,7 +26,7 @@ func (s *Session) GoAway(uri string) {
 type farewell struct {
 	mu  sync.Mutex
 	run func(func()) bool // runs a task of the session; nil before
-	due func()            // waits for run
+	due []func()          // wait for run
 }
 
 // say runs goaway as soon as that may be.
@@ -34,7 +34,7 @@ func (f *farewell) say(goaway func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.run == nil {
-		f.due = goaway
+		f.due = append(f.due, goaway)
 		return
 	}
 	f.run(goaway)
@@ -45,13 +45,14 @@ func (f *farewell) begin(run func(func()) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.run = run
-	if f.due != nil {
-		run(f.due)
+	for _, due := range f.due {
+		run(due)
 	}
+	f.due = nil
 }
 
-// sayGoaway writes GOAWAY. The stream stays open until the session ends: its FIN
-// would say that we are ready to end.
+// sayGoaway writes GOAWAY. The FIN comes when nothing is asked for any more: it says
+// that we are ready to end. A link that stays open has none.
 func (s *Session) sayGoaway(uri string) {
 	if !s.version.HasGoaway() {
 		return
@@ -73,6 +74,13 @@ func (s *Session) sayGoaway(uri string) {
 		return
 	}
 	s.counters.GoawaySent.Add(1)
+	if !s.stays() {
+		select {
+		case <-s.work.rest():
+			_ = st.Close()
+		case <-s.ctx.Done():
+		}
+	}
 	// A client may end its half at once and stay: that is its business.
 	_ = untilEnd(s.version.Reader(st, 0))
 }
@@ -111,6 +119,8 @@ func (s *Session) leavePeer(uri string) {
 	s.heard.reprice()
 	if s.cfg.OnGoaway != nil {
 		s.cfg.OnGoaway(uri)
+	} else if s.conn.Info().Client && !s.stays() {
+		s.Leave()
 	}
 }
 

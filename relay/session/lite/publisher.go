@@ -41,7 +41,9 @@ func (s *Session) openRequest() (over func(), err error) {
 		return nil, fmt.Errorf("%w of %d requests", session.ErrLimit, most)
 	}
 	r.open++
+	s.work.begin()
 	return func() {
+		defer s.work.end()
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.open--
@@ -429,8 +431,12 @@ func (d *delivery) finish(ctx context.Context, delivered error) {
 		_ = d.st.Close()
 	case errors.Is(delivered, errPeerLeft):
 	default:
-		d.st.Reset(session.StreamCode(delivered))
-		d.st.Stop(session.StreamCode(delivered))
+		code := session.StreamCode(delivered)
+		if d.s.ctx.Err() != nil { // it may arrive before the connection's end does
+			code = session.CodeSessionClosed
+		}
+		d.st.Reset(code)
+		d.st.Stop(code)
 	}
 	if last && !left && d.accepted && !d.s.version.HasSubscribeEnd() {
 		// No end of the stream reaches a JavaScript player of these versions: only

@@ -115,6 +115,7 @@ type Session struct {
 	draining atomic.Bool // we said GOAWAY
 	goneAway atomic.Bool // the peer said it
 	farewell farewell
+	work     work
 
 	probes    atomic.Int32  // Probe streams of the peer
 	fetches   chan struct{} // of the peer that are answered
@@ -168,7 +169,8 @@ func Serve(ctx context.Context, conn transport.Conn, version lite.Version, cfg C
 // started has ended. When ctx is done it closes the connection: with NO_ERROR, or
 // with GOAWAY_TIMEOUT after [Session.GoAway].
 //
-// The error is nil when ctx was done, or the peer closed with NO_ERROR. It is an
+// The error is nil when ctx was done, after [Session.Leave], or when the peer closed
+// with NO_ERROR. It is an
 // [*Error] when we closed for a fault, and else the connection's end.
 func (s *Session) Run(ctx context.Context) error {
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
@@ -210,6 +212,9 @@ func (s *Session) ending(parent context.Context) error {
 	cause := context.Cause(s.ctx)
 	if fault, ok := errors.AsType[*Error](cause); ok {
 		s.conn.Close(uint64(fault.Code), fault.Err.Error())
+		if fault.Err == errLeft {
+			return nil
+		}
 		return cause
 	}
 	if closed, ok := errors.AsType[*transport.CloseError](cause); ok && closed.Remote && !closed.Transport && closed.Code == uint64(lite.SessionNoError) {

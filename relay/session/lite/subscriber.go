@@ -121,6 +121,8 @@ func (s *Session) pull(p *model.Producer) {
 		subscribed: make(chan *subscription, 1),
 		all:        make(chan struct{}),
 	}
+	s.work.begin()
+	defer s.work.end()
 	s.tier.Pulls.Begin()
 	defer s.tier.Pulls.End()
 	s.pulls.add(pl)
@@ -206,7 +208,7 @@ func (s *Session) requestError(err error, accepted bool) error {
 func (s *Session) refusal(code lite.StreamCode, accepted bool) error {
 	routine := code.Routine() && s.version < lite.Lite06
 	switch {
-	case s.cfg.Link != nil && lostBehind(code):
+	case s.lostBehind(code):
 		return model.ErrSourceGone
 	case routine && accepted:
 		return model.ErrCancelled
