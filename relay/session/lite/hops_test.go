@@ -3,8 +3,10 @@ package lite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -312,4 +314,33 @@ func TestAViewerBehindALinkIsToldOfAnotherInstanceAndComesAgain(t *testing.T) {
 			t.Fatalf("groups %v of the new instance have come, %v, %v", groups, err, cut)
 		}
 	}, lite.Lite06, lite.Lite07wip)
+}
+
+func TestAChainIsUsedAndTellsOnOnlyWhereThereIsRoomInIt(t *testing.T) {
+	scripted(t, func(t *testing.T, v lite.Version) {
+		s := server(t, v)
+		chain := func(n int) string {
+			return fmt.Sprintf("%02x %s", n, " 03"+strings.Repeat(" 00", n-1))
+		}
+		s.run(`
+			ann write 02 07 00 | 00 25 01"a" ` + chain(32) + ` 05 06   # 33 with the peer: its id counts, no more
+			ann write 00 24 01"b" ` + chain(31) + ` 05 06              # 32 with the peer: here and no further
+			ann write 00 23 01"c" ` + chain(30) + ` 05 06
+			wait 10ms
+		`)
+		s.wantRoutes(t, "b", "c")
+		far := newScript(t, v, Config{Origin: s.origin}, transport.PipeConfig{HasURI: true}, false)
+		far.openingOf(v, "08")
+		far.run(`
+			open bidi x
+			x write ` + request(v) + `
+			x want 02 0a 01 | 00 24 01"c" 1f ` + strings.TrimPrefix(chain(30), "1e") + ` 07 06 07
+		`)
+		s.run(`
+			ann write 02 05 00 01 03 05 06    # the first is short enough now
+			wait 10ms
+			alive
+		`)
+		s.wantRoutes(t, "a", "b", "c")
+	}, lite.Lite06)
 }

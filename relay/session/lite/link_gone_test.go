@@ -193,16 +193,3 @@ func TestAnEpochThatWasGivenHereIsNotNamedToThePublisher(t *testing.T) {
 		`)
 	})
 }
-
-func TestAChangeOfCostAloneIsNotToldOn05(t *testing.T) {
-	scripted(t, func(t *testing.T, v lite.Version) {
-		s := server(t, v)
-		_, cam := s.publisher("cam")
-		s.run("open bidi x\n x write " + request(v) + "\n wait 10ms")
-		s.streams["x"].clear()
-		cam.Update([]uint64{3}, 0, 2)
-		s.run("wait 1s\n x want nothing")
-		cam.Update([]uint64{3, 4}, 0, 2)
-		s.run("wait 1s\n x want 08 01 03\"cam\" 02 03 04")
-	}, lite.Lite05)
-}
