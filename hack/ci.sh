@@ -35,6 +35,7 @@ tail -n 3 "$log"
 
 step make load # when nothing else runs: it is about what arrives
 step make test-narrow
+step make test-mesh
 step make test-operator
 step make test-kube
 step make lint-fast
