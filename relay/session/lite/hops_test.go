@@ -221,21 +221,34 @@ func (c *counting) watch(b *bench, o *model.Origin, readers *sync.WaitGroup) {
 
 func (c *counting) read(ctx context.Context, r *model.Reader) {
 	defer r.Close()
-	_, err := r.NextFrame(ctx)
-	for err == nil {
-		var p []byte
-		p, err = r.Payload(ctx)
-		r.Taken(len(p))
-	}
-	if _, after := r.NextFrame(ctx); err == io.EOF && after == io.EOF {
-		err = nil
-	}
+	err := readFrames(ctx, r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
 		c.groups = append(c.groups, r.Sequence())
 	} else if ctx.Err() == nil {
 		c.cut = err
+	}
+}
+
+// readFrames reads to the end of a group: nil when that is clean.
+func readFrames(ctx context.Context, r *model.Reader) error {
+	for {
+		if _, err := r.NextFrame(ctx); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for {
+			p, err := r.Payload(ctx)
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			r.Taken(len(p))
+		}
 	}
 }
 
