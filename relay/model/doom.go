@@ -79,6 +79,40 @@ func (a *Announcement) revive() {
 	then.run()
 }
 
+// forsakenTime is how long a request under a route that is over may bring nothing.
+const forsakenTime = 5 * time.Second
+
+// awaitEnd is called, with origin.mu, when the route that a track is asked of is over.
+// The relay there is to end the track when it has brought the rest; but relays that
+// have lost their routes at the same time may have asked one another in a circle, and
+// then there is nobody who would. A track that brings nothing any more is given up
+// after a while, or soon where the path has another content.
+func (t *track) awaitEnd(a *Announcement) {
+	o := t.origin
+	var highest uint64
+	var idle time.Duration
+	var look *time.Timer
+	look = time.AfterFunc(forsakenTime/5, func() {
+		o.mu.Lock()
+		t.mu.Lock()
+		idle += forsakenTime / 5
+		if t.highest != highest || len(t.openLocked(nil)) > 0 {
+			highest, idle = t.highest, 0
+		}
+		waits := t.route == a && !t.stopped
+		over := idle >= forsakenTime || idle > 0 && o.elsewhereLocked(t)
+		t.mu.Unlock()
+		o.mu.Unlock()
+		switch {
+		case !waits:
+		case over:
+			t.fail(errReplaced)
+		default:
+			look.Reset(forsakenTime / 5)
+		}
+	})
+}
+
 // recheckLocked looks at what a route serves after its chain has changed. What is
 // fed through its own subscriber is fed by nobody: relays that have lost a route at
 // the same time may have asked one another in a circle before they heard of it.
@@ -91,11 +125,7 @@ func (o *Origin) recheckLocked(a *Announcement, then *aftermath) {
 		case looped:
 			then.sources = append(then.sources, t.producer)
 		default:
-			for s := range t.subs {
-				if s.err == nil && !o.usableLocked(a, s.peer) {
-					then.cut = append(then.cut, s)
-				}
-			}
+			then.cut = append(then.cut, o.excludedLocked(a, t)...)
 		}
 		t.mu.Unlock()
 	}

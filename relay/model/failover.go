@@ -79,7 +79,9 @@ func (t *track) resume(p *Producer) bool {
 	if awaited != nil && t.producer != awaited {
 		awaited.endLocked()
 	}
-	t.fillLocked(&then)
+	if t.producer != nil {
+		t.fillLocked(t.producer.from, &then)
+	}
 	t.mu.Unlock()
 	o.mu.Unlock()
 	p.desert(open, ErrSourceGone)
@@ -100,20 +102,23 @@ func (t *track) suspendLocked() []*group {
 	return t.openLocked(p)
 }
 
-// nextLocked finds a route that a track whose source is gone may go on with.
+// nextLocked finds a route that a track whose source is gone may go on with: for all
+// of its subscribers, or else for some.
 func (o *Origin) nextLocked(t *track) *Announcement {
-	for at := o.deepestLocked(t.path); at != nil; at = at.above {
-		if best := o.nextAtLocked(at, t); best != nil {
-			return best
+	for _, suits := range []func(*Announcement, *track) bool{o.suitsLocked, o.helpsLocked} {
+		for at := o.deepestLocked(t.path); at != nil; at = at.above {
+			if best := nextAt(at, t, suits); best != nil {
+				return best
+			}
 		}
 	}
 	return nil
 }
 
-func (o *Origin) nextAtLocked(at *place, t *track) *Announcement {
+func nextAt(at *place, t *track, suits func(*Announcement, *track) bool) *Announcement {
 	var best *Announcement
 	for _, a := range at.routes {
-		if o.suitsLocked(a, t) && (best == nil || better(a, best)) {
+		if suits(a, t) && (best == nil || better(a, best)) {
 			best = a
 		}
 	}
@@ -123,15 +128,35 @@ func (o *Origin) nextAtLocked(at *place, t *track) *Announcement {
 // suitsLocked reports whether a route may serve a running track: for all of its
 // subscribers, and with the same content where they were told anything of it.
 func (o *Origin) suitsLocked(a *Announcement, t *track) bool {
-	if a.lost() || slices.Contains(t.tried, a.route.Source) || t.accepted && a.content != t.key.content {
+	return o.mayServeLocked(a, t) && len(o.excludedLocked(a, t)) == 0
+}
+
+// helpsLocked is suitsLocked for a route that may serve some of the subscribers.
+func (o *Origin) helpsLocked(a *Announcement, t *track) bool {
+	if !o.mayServeLocked(a, t) {
 		return false
 	}
 	for s := range t.subs {
-		if s.err == nil && !o.usableLocked(a, s.peer) {
-			return false
+		if s.err == nil && o.usableLocked(a, s.peer) {
+			return true
 		}
 	}
-	return o.usableLocked(a, Peer{})
+	return false
+}
+
+func (o *Origin) mayServeLocked(a *Announcement, t *track) bool {
+	return !a.lost() && !slices.Contains(t.tried, a.route.Source) &&
+		(!t.accepted || a.content == t.key.content) && o.usableLocked(a, Peer{})
+}
+
+// excludedLocked are the subscribers of a track through whom a route leads.
+func (o *Origin) excludedLocked(a *Announcement, t *track) (out []*Subscription) {
+	for s := range t.subs {
+		if s.err == nil && !o.usableLocked(a, s.peer) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // elsewhereLocked reports whether another content of the path can be had.
@@ -143,7 +168,8 @@ func (o *Origin) elsewhereLocked(t *track) bool {
 
 // switchLocked makes the request to another route, unless that one serves the
 // track to others already: then the subscribers have to come again. behind is how
-// many groups the route may be behind.
+// many groups the route may be behind. Subscribers through whom the route leads are
+// told, and have another way: the route shows it.
 func (o *Origin) switchLocked(t *track, a *Announcement, behind uint64, then *aftermath) {
 	key := trackKey{content: a.content, path: t.path, name: t.name}
 	if other := o.tracks[key]; other != nil && other != t {
@@ -155,6 +181,7 @@ func (o *Origin) switchLocked(t *track, a *Announcement, behind uint64, then *af
 	}
 	t.key = key
 	o.tracks[key] = t
+	then.cut = append(then.cut, o.excludedLocked(a, t)...)
 	p := t.attemptLocked(a)
 	p.behind = behind
 	then.pulls = append(then.pulls, p)
@@ -186,7 +213,7 @@ func (o *Origin) unparkLocked(a *Announcement, then *aftermath) {
 		}
 		switch {
 		case t.stopped:
-		case o.suitsLocked(a, t):
+		case o.helpsLocked(a, t):
 			o.unpark(t)
 			o.switchLocked(t, a, 0, then)
 		case t.accepted && o.elsewhereLocked(t): // it came while nothing of the path was there

@@ -228,6 +228,8 @@ func (e *meshEnd) Pull(p *Producer) {
 			p.Fail(ErrSourceGone)
 		case err == io.EOF:
 			p.Close()
+		case errors.Is(err, ErrSourceGone), errors.Is(err, ErrUnroutable): // as of a link between relays
+			p.Fail(ErrSourceGone)
 		default:
 			p.Fail(&AbortError{Code: 1})
 		}

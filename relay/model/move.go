@@ -267,7 +267,7 @@ func (t *track) part(p *Producer, err error) bool {
 	if parted && errors.Is(err, ErrSourceGone) {
 		p.lost = true
 		if !p.fills { // a source that is gone would be asked for ever
-			t.fillLocked(&then)
+			t.fillLocked(p.until, &then)
 		}
 	}
 	t.mu.Unlock()

@@ -243,6 +243,8 @@ func (o *Origin) removeLocked(a *Announcement, then *aftermath) {
 	for t := range a.tracks {
 		if o.parked[t] != nil {
 			then.failed = append(then.failed, t)
+		} else if !a.direct() {
+			t.awaitEnd(a)
 		}
 	}
 	o.releaseLocked(a.content, then)

@@ -155,19 +155,26 @@ func (t *track) inheritLocked(p *Producer, sequence uint64, window Window) *Grou
 	return &w
 }
 
-// fillLocked asks the source that serves the track for groups that it was not asked
-// for, because another one had begun them: that one is lost.
-func (t *track) fillLocked(then *aftermath) {
+// fillLocked asks the source that serves the track for groups below a number that it
+// was not asked for, or was refused, because another one had begun them: that one is
+// lost.
+func (t *track) fillLocked(below uint64, then *aftermath) {
 	p := t.producer
-	if p == nil || !p.exact || p.from == 0 {
+	if p == nil || !p.exact {
 		return
 	}
-	lowest := t.missingLocked(p.from)
-	if lowest == p.from {
+	lowest := below
+	if unasked := min(below, p.from); t.missingLocked(unasked) < unasked {
+		lowest = t.missingLocked(unasked)
+	}
+	if deserted, any := t.desertedLocked(); any {
+		lowest = min(lowest, deserted)
+	}
+	if lowest >= below {
 		return
 	}
 	f := t.produceLocked(p.route)
-	f.from, f.until, f.left, f.fills = lowest, p.from, time.Now(), true
+	f.from, f.until, f.left, f.fills = lowest, below, time.Now(), true
 	t.leaving = append(t.leaving, f)
 	f.finish = time.AfterFunc(leaveTime, f.finished)
 	then.pulls = append(then.pulls, f)

@@ -129,11 +129,17 @@ func (s *Subscription) info() (info Info, known bool, err error) {
 	return Info{}, false, cmp.Or(t.err, s.err)
 }
 
-// fail ends this subscription alone; it still has to be closed.
+// fail ends this subscription alone, with the groups that are read; it still has to
+// be closed. The groups may be waiting for the very bytes that the subscriber, who
+// is to go elsewhere, brings.
 func (s *Subscription) fail(err error) {
 	s.track.mu.Lock()
 	s.err = err
+	readers := slices.Collect(maps.Keys(s.open))
 	s.track.mu.Unlock()
+	for _, r := range readers {
+		r.lose(err)
+	}
 	s.notify.broadcast()
 }
 
