@@ -399,7 +399,7 @@ func TestWhenThePublishersPodIsDeletedItsViewersGoOn(t *testing.T) {
 }
 
 func TestOfTwoPublishersOfTheSameContentEitherMayDie(t *testing.T) {
-	m := newMesh(t, 3, "  protocols: [moq-lite-07-wip, moq-lite-06]\n  transports: {quic: {idleTimeoutSeconds: 5}}\n")
+	m := newMesh(t, 3, "  protocols: [moq-lite-07-wip, moq-lite-06]\n  transports: {quic: {idleTimeoutSeconds: 10}}\n")
 	pods := m.meshed(3)
 	// The end of a killed process is seen at once on TCP, and on UDP by its silence.
 	publish := func(i int) *program {
@@ -466,7 +466,7 @@ func TestScalingUnderLoadKeepsEveryViewer(t *testing.T) {
 
 func TestAPodThatNoOtherReachesIsNamedInTheStatusAndComesBackByItself(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 3, "  transports: {quic: {idleTimeoutSeconds: 5}}\n")
+	m := newMesh(t, 3, "  transports: {quic: {idleTimeoutSeconds: 10}}\n")
 	lonely := m.meshed(3)[0]
 	mend := cutOff(t, lonely)
 	m.condition(m.name, v1alpha1.ConditionDataPlaneHealthy, metav1.ConditionFalse, v1alpha1.ReasonPeersMissing, lonely.Name)
