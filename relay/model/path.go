@@ -92,15 +92,3 @@ func (p Path) length() int {
 	}
 	return 1 + strings.Count(string(p), "/")
 }
-
-// parent returns the path without its last segment, and false at the root.
-func (p Path) parent() (Path, bool) {
-	if p == "" {
-		return "", false
-	}
-	i := strings.LastIndexByte(string(p), '/')
-	if i < 0 {
-		return "", true
-	}
-	return p[:i], true
-}
