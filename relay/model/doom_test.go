@@ -221,3 +221,33 @@ func TestRoutesUnderAPrefixAreThoseAtAndBelowIt(t *testing.T) {
 		t.Errorf("%d places are left", len(o.root.below))
 	}
 }
+
+// The relay whose route is over may be fed by us, and never end the track.
+func TestATrackUnderARouteThatIsOverEndsWhenNothingComesAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, one := NewOrigin(Config{}), newPublisher()
+		route := by(1, 7, 1)
+		route.Path, route.Source = "room", one
+		a := o.Announce(route)
+		sub := wantSubscription(t, o, Options{MaxLatency: time.Hour})
+		p := wantPulled(t, one)
+		p.Accept(anyInfo)
+		open := wantGroup(t, p, 10, Window{})
+		written(t, open, "a")
+		a.Withdraw()
+		advance(time.Minute) // its group is still being sent, to a viewer that may be slow
+		wantDone(t, p.Done(), false)
+		wantFinished(t, open)
+		advance(2500 * time.Millisecond)
+		filled(t, p, 11)
+		advance(5 * time.Second)
+		wantDone(t, p.Done(), false)
+		advance(time.Second)
+		wantDone(t, p.Done(), true)
+		wantGroups(t, sub, 11, 10)
+		_, err := sub.Next(t.Context())
+		wantError(t, err, ErrSourceGone)
+		sub.Close()
+		advance(time.Minute)
+	})
+}
